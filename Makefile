@@ -1,0 +1,67 @@
+# pagedviz: `make help` lists the targets. Needs make and Python 3.11 or newer, nothing else;
+# `make PYTHON=python3.12 app` chooses an interpreter, `make VENV=/tmp/venv test` another folder.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$p && break; done)
+VENV ?= .venv
+RUN := $(VENV)/bin/python
+PYTEST := $(RUN) -m pytest
+PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
+TYPED := pagedviz/engine pagedviz/model pagedviz/trace pagedviz/views
+
+export OPENBLAS_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help app test test-browser test-package soak check bench shots clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
+
+app: $(VENV)/.app  ## start the app and print its address
+	@$(RUN) -m pagedviz app
+
+test: $(VENV)/.dev  ## all tests but browser, package and long random ones; under two minutes
+	$(PYTEST) -m "not browser and not package and not soak"
+
+test-browser: $(VENV)/.dev  ## the app in Chromium (Debian: apt-get install chromium)
+	$(PYTEST) -m browser
+
+test-package: $(VENV)/.dev  ## pip install into a clean environment, started from another folder
+	$(PYTEST) -m package
+
+soak: $(VENV)/.dev  ## the random tests with all their cases
+	PAGEDVIZ_SOAK=1 $(PYTEST) -m "soak or random or hypothesis"
+
+check: $(VENV)/.dev  ## formatting, lint, types, import rules
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy $(TYPED)
+	$(PYTEST) -q tests/test_layers.py
+
+bench: $(VENV)/.dev  ## times and ratios; nothing is asserted
+	$(RUN) -m benchmarks
+
+shots: $(VENV)/.dev  ## the screenshots in docs/, taken from the running app
+	$(RUN) tools/shots.py
+
+clean:  ## remove what the other targets made, the environment included
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+
+# --- the environment: rebuilt when a requirements file is newer than its stamp ------------------
+
+$(RUN):
+	@test -n "$(PYTHON)" || { echo "pagedviz needs Python 3.11 or newer with venv and pip \
+	(Debian: apt-get install python3-venv); if it has another name: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "making $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.app: requirements.txt | $(RUN)
+	@echo "installing requirements.txt into $(VENV)"
+	@$(PIP) -r requirements.txt
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.txt requirements.txt | $(RUN)
+	@echo "installing requirements-dev.txt into $(VENV)"
+	@$(PIP) -r requirements-dev.txt
+	@touch $@ $(VENV)/.app

@@ -1,0 +1,5 @@
+"""The Step screen alone: `streamlit run pages/step.py`."""
+
+from pagedviz.ui.router import step
+
+step()

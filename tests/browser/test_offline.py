@@ -1,0 +1,28 @@
+"""The app asks nobody but its own server for anything."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.recording import left_this_machine
+
+
+def test_the_app_opens_and_asks_only_its_own_server(
+    page: Page, app_url: str, requests_made: list[str]
+) -> None:
+    page.goto(app_url)
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+    # Telemetry and lazy assets are asked for a little after the first paint.
+    page.wait_for_timeout(1500)
+    assert any(url.startswith("ws://localhost") for url in requests_made)
+    assert left_this_machine(requests_made) == []
+
+
+def test_a_request_to_another_machine_is_noticed(
+    page: Page, app_url: str, requests_made: list[str]
+) -> None:
+    page.goto(app_url)
+    page.evaluate("fetch('https://elsewhere.invalid/metrics.json').catch(() => null)")
+    assert left_this_machine(requests_made) == ["https://elsewhere.invalid/metrics.json"]
+    requests_made.clear()  # the fixture would rightly fail this test

@@ -1,0 +1,74 @@
+"""Starts the app as a separate process for a test and stops it again.
+
+The port is one that the system picks: tests run beside each other and beside a running app.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+STARTUP_SECONDS = 60
+
+
+@dataclass
+class RunningApp:
+    process: subprocess.Popen[str]
+    url: str
+    first_line: str
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(self.url + path, timeout=10) as response:
+            assert response.status == 200
+            return response.read().decode()
+
+    def interrupt(self) -> tuple[int, str]:
+        """Ctrl-C; the exit code and everything printed after the first line."""
+        self.process.send_signal(signal.SIGINT)
+        rest, _ = self.process.communicate(timeout=20)
+        return self.process.returncode, rest
+
+
+@contextmanager
+def running_app(
+    command: Sequence[str], cwd: Path, env: dict[str, str] | None = None
+) -> Iterator[RunningApp]:
+    """Run `command` until the block ends; it must print its address in its first line."""
+    # Unbuffered output would hide a missing flush, which a reader of a pipe would notice.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env={**environment, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    # A server that hangs silently would block readline for ever.
+    watchdog = threading.Timer(STARTUP_SECONDS, process.kill)
+    watchdog.start()
+    try:
+        first_line = process.stdout.readline()
+        watchdog.cancel()
+        found = re.search(r"http://\S+:\d+", first_line)
+        if found is None:
+            process.kill()
+            rest, _ = process.communicate(timeout=10)
+            raise AssertionError(f"no address in the first line:\n{first_line}{rest}")
+        yield RunningApp(process, found.group(), first_line)
+    finally:
+        watchdog.cancel()
+        if process.poll() is None:
+            process.kill()
+        process.wait(timeout=10)
+        process.stdout.close()

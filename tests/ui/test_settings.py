@@ -1,0 +1,108 @@
+"""The shipped Streamlit settings hold however the app is started."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import streamlit as st
+
+from pagedviz.ui import launch
+
+ROOT = Path(__file__).resolve().parents[2]
+FROM_A_CLONE = ROOT / ".streamlit" / "config.toml"
+
+# Replace the last act, serving, by a print of what Streamlit settled on.
+LAUNCHED = """
+import json, streamlit as st
+from streamlit.web.server.starlette import starlette_server
+from pagedviz.ui import launch
+wanted = launch.read_config(launch.CONFIG)
+starlette_server.UvicornRunner.run = lambda self: print(
+    json.dumps({key: st.get_option(key) for key in wanted}))
+launch.launch(port=0)
+"""
+STREAMLIT_RUN = """
+import json, sys, streamlit as st
+from streamlit.web import bootstrap, cli
+from pagedviz.ui import launch
+wanted = launch.read_config(launch.CONFIG)
+bootstrap.run = lambda *_, **__: print(json.dumps({key: st.get_option(key) for key in wanted}))
+sys.argv = ["streamlit", "run", SCRIPT]
+cli.main()
+"""
+CONTRARY = """
+[browser]
+gatherUsageStats = true
+[runner]
+postScriptGC = true
+magicEnabled = true
+[theme]
+base = "light"
+[theme.light]
+primaryColor = "#ff00ff"
+"""
+
+
+def test_the_clone_and_the_package_carry_the_same_settings() -> None:
+    assert FROM_A_CLONE.read_bytes() == launch.CONFIG.read_bytes()
+
+
+def test_the_installed_streamlit_knows_every_setting() -> None:
+    settings = launch.read_config(launch.CONFIG)
+    assert len(settings) > 15
+    for key in settings:
+        st.get_option(key)  # raises RuntimeError for an unknown name
+
+
+def test_nothing_is_sent_out_and_no_collection_follows_a_rerun() -> None:
+    settings = launch.read_config(launch.CONFIG)
+    assert settings["browser.gatherUsageStats"] is False
+    assert settings["server.address"] == "localhost"
+    assert settings["runner.postScriptGC"] is False
+    assert settings["runner.magicEnabled"] is False
+    assert "theme.base" not in settings  # set, it would stop following the reader's system
+
+
+@pytest.mark.parametrize(
+    ("program", "cwd_has_other_settings"),
+    [
+        pytest.param(LAUNCHED, False, id="pagedviz app"),
+        pytest.param(LAUNCHED, True, id="pagedviz app, in a folder with other settings"),
+        pytest.param(
+            STREAMLIT_RUN.replace("SCRIPT", repr(str(ROOT / "app.py"))),
+            False,
+            id="streamlit run app.py",
+        ),
+        pytest.param(
+            STREAMLIT_RUN.replace("SCRIPT", repr(str(launch.SCRIPT))),
+            True,
+            id="streamlit run, installed",
+        ),
+    ],
+)
+def test_they_hold_however_the_app_is_started(
+    program: str, cwd_has_other_settings: bool, tmp_path: Path
+) -> None:
+    if cwd_has_other_settings:
+        (tmp_path / ".streamlit").mkdir()
+        (tmp_path / ".streamlit" / "config.toml").write_text(CONTRARY)
+    # From a file, as bin/pagedviz is one: Streamlit looks for settings beside it.
+    started = tmp_path / "bin" / "started.py"
+    started.parent.mkdir()
+    started.write_text(program)
+    done = subprocess.run(
+        [sys.executable, str(started)],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    settled = json.loads(done.stdout.splitlines()[-1])
+    wanted = launch.read_config(launch.CONFIG)
+    assert settled == wanted
