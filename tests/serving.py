@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,17 +37,21 @@ class RunningApp:
         return self.process.returncode, rest
 
 
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's, without what changes how Python starts: PYTHONPATH would stand in for an
+    installation, PYTHONUNBUFFERED would hide a missing flush."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | dict(extra or {})
+
+
 @contextmanager
 def running_app(
-    command: Sequence[str], cwd: Path, env: dict[str, str] | None = None
+    command: Sequence[str], cwd: Path, extra_environment: Mapping[str, str] | None = None
 ) -> Iterator[RunningApp]:
     """Run `command` until the block ends; it must print its address in its first line."""
-    # Unbuffered output would hide a missing flush, which a reader of a pipe would notice.
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
     process = subprocess.Popen(
         command,
         cwd=cwd,
-        env={**environment, **(env or {})},
+        env=environment(extra_environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -1,8 +1,6 @@
 """Starts the app's web server, for `pagedviz app` and `make app`.
 
-The settings shipped in `.streamlit/config.toml` beside this file are handed over in code: Streamlit
-looks for that file beside the *started program* (`bin/pagedviz`), in the current folder and in the
-home folder, so an installed pagedviz would otherwise run with whatever happens to lie there.
+The settings in `.streamlit/config.toml` beside this file hold whatever folder it is started from.
 """
 
 from __future__ import annotations
@@ -11,20 +9,18 @@ import errno
 import logging
 import os
 import socket
-import tomllib
-from collections.abc import AsyncIterator, Iterator, Mapping
+import sys
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from streamlit.errors import StreamlitAPIException
 
 from pagedviz.engine.errors import PagedVizError
 
 HERE = Path(__file__).resolve().parent
 SCRIPT = HERE / "app.py"
-CONFIG = HERE / ".streamlit" / "config.toml"
 DEFAULT_HOST = "localhost"
 DEFAULT_PORTS = range(8501, 8551)
 
@@ -62,23 +58,21 @@ def launch(host: str = DEFAULT_HOST, port: int | None = None) -> None:
         print(f"pagedviz runs at {where} (Ctrl-C stops it)", flush=True)
         yield {}
 
-    settings = read_config(CONFIG) | {
-        "server.address": host,
-        "server.port": chosen,
-        "logger.hideWelcomeMessage": True,  # `announce` says it in one line
-    }
+    # Streamlit takes settings from the folder of sys.argv[0] and puts that folder first on
+    # sys.path. Ours beside SCRIPT must win over whatever lies beside bin/pagedviz; and with
+    # `python -m pagedviz` it would be pagedviz/ itself, where `import trace` finds our package.
+    sys.argv = [str(SCRIPT)]
     app = st.App(SCRIPT, lifespan=announce)
     try:
-        app.run(config=settings)
-    except StreamlitAPIException as error:
-        # `run` refuses names it does not know, and two of ours are hidden options: a later
-        # Streamlit may drop them.
-        raise LaunchError(
-            f"Streamlit {st.__version__} refuses our settings ({error}); "
-            "pip install streamlit==1.67.0 is the tested one"
-        ) from error
+        app.run(
+            config={
+                "server.address": host,
+                "server.port": chosen,
+                "logger.hideWelcomeMessage": True,  # `announce` says it in one line
+            }
+        )
     except KeyboardInterrupt:
-        print("\npagedviz has stopped")
+        print("\npagedviz has stopped", flush=True)
 
 
 def address(host: str, port: int) -> str:
@@ -86,19 +80,6 @@ def address(host: str, port: int) -> str:
     if host in ("0.0.0.0", "::"):  # every interface of this machine
         host = "localhost"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """A Streamlit config.toml as {"section.option": value}, the form `st.App.run` takes."""
-    return dict(_flatten(tomllib.loads(path.read_text(encoding="utf-8")), prefix=""))
-
-
-def _flatten(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def first_free_port(host: str) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +16,14 @@ from pagedviz.ui import launch
 
 ROOT = Path(__file__).resolve().parents[2]
 FROM_A_CLONE = ROOT / ".streamlit" / "config.toml"
+INSTALLED = launch.SCRIPT.parent / ".streamlit" / "config.toml"
 
 # Replace the last act, serving, by a print of what Streamlit settled on.
 LAUNCHED = """
 import json, streamlit as st
 from streamlit.web.server.starlette import starlette_server
 from pagedviz.ui import launch
-wanted = launch.read_config(launch.CONFIG)
+wanted = NAMES
 starlette_server.UvicornRunner.run = lambda self: print(
     json.dumps({key: st.get_option(key) for key in wanted}))
 launch.launch(port=0)
@@ -28,8 +31,7 @@ launch.launch(port=0)
 STREAMLIT_RUN = """
 import json, sys, streamlit as st
 from streamlit.web import bootstrap, cli
-from pagedviz.ui import launch
-wanted = launch.read_config(launch.CONFIG)
+wanted = NAMES
 bootstrap.run = lambda *_, **__: print(json.dumps({key: st.get_option(key) for key in wanted}))
 sys.argv = ["streamlit", "run", SCRIPT]
 cli.main()
@@ -47,19 +49,32 @@ primaryColor = "#ff00ff"
 """
 
 
+def shipped_settings() -> dict[str, object]:
+    """{"section.option": value}"""
+    return dict(flatten(tomllib.loads(INSTALLED.read_text(encoding="utf-8")), ""))
+
+
+def flatten(table: dict[str, object], prefix: str) -> Iterator[tuple[str, object]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
 def test_the_clone_and_the_package_carry_the_same_settings() -> None:
-    assert FROM_A_CLONE.read_bytes() == launch.CONFIG.read_bytes()
+    assert FROM_A_CLONE.read_bytes() == INSTALLED.read_bytes()
 
 
 def test_the_installed_streamlit_knows_every_setting() -> None:
-    settings = launch.read_config(launch.CONFIG)
+    settings = shipped_settings()
     assert len(settings) > 15
     for key in settings:
         st.get_option(key)  # raises RuntimeError for an unknown name
 
 
 def test_nothing_is_sent_out_and_no_collection_follows_a_rerun() -> None:
-    settings = launch.read_config(launch.CONFIG)
+    settings = shipped_settings()
     assert settings["browser.gatherUsageStats"] is False
     assert settings["server.address"] == "localhost"
     assert settings["runner.postScriptGC"] is False
@@ -93,7 +108,7 @@ def test_they_hold_however_the_app_is_started(
     # From a file, as bin/pagedviz is one: Streamlit looks for settings beside it.
     started = tmp_path / "bin" / "started.py"
     started.parent.mkdir()
-    started.write_text(program)
+    started.write_text(program.replace("NAMES", repr(list(shipped_settings()))))
     done = subprocess.run(
         [sys.executable, str(started)],
         cwd=tmp_path,
@@ -104,5 +119,5 @@ def test_they_hold_however_the_app_is_started(
         check=True,
     )
     settled = json.loads(done.stdout.splitlines()[-1])
-    wanted = launch.read_config(launch.CONFIG)
+    wanted = shipped_settings()
     assert settled == wanted
