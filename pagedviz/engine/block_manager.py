@@ -1,0 +1,293 @@
+"""BlockManager: which sequence owns which pages, and who may share them.
+
+             reserve: head of the queue, or a prefix hit from its middle
+        free ----------------------------------> active (ref_count >= 1)
+          ^                                         |
+          |  front: unhashed        release         |
+          +-----------------------------------------+
+          back: hashed = cached, evicted only when it reaches the head
+
+Invariants: one PageTable per registered sequence, owned here; ref_count of a page = tables that
+hold it; a call either happens whole or raises and has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pagedviz.engine.config import check_int
+from pagedviz.engine.errors import (
+    MaxPagesExceeded,
+    MaxSequencesExceeded,
+    OutOfPages,
+    PageIsHashed,
+    PositionGap,
+    SequenceExists,
+    SequenceNotFound,
+)
+from pagedviz.engine.events import (
+    Emit,
+    PageAllocated,
+    PageEvicted,
+    PageHashed,
+    PageReleased,
+    PageShared,
+)
+from pagedviz.engine.ids import PageId, SeqId
+from pagedviz.engine.page_table import PageTable
+from pagedviz.engine.pages import KvPagePool
+from pagedviz.engine.prefix_cache import Entry, NoPrefixCache, SharedPrefixCache
+from pagedviz.engine.prefix_hash import PrefixChain
+
+
+@dataclass(frozen=True, slots=True)
+class BlockManagerConfig:
+    """Limits of a block manager; None = limited by the pool alone."""
+
+    max_sequences: int | None = 64
+    max_pages_per_seq: int | None = 128
+
+    def __post_init__(self) -> None:
+        for name in ("max_sequences", "max_pages_per_seq"):
+            if getattr(self, name) is not None:
+                check_int(name, getattr(self, name), 1)
+
+
+class _Holding:
+    """What one sequence holds: its table, its hashes, and its pages' cache entries."""
+
+    __slots__ = ("chain", "entries", "num_hashed", "table")
+
+    def __init__(self, table: PageTable, chain: PrefixChain | None) -> None:
+        self.table = table
+        self.chain = chain
+        self.entries: list[Entry] = []
+        # Pages that had their turn to be hashed; more than entries only after a hash collision.
+        self.num_hashed = 0
+
+
+class BlockManager:
+    def __init__(
+        self,
+        pool: KvPagePool,
+        config: BlockManagerConfig | None = None,
+        cache: SharedPrefixCache | None = None,
+        emit: Emit | None = None,
+    ) -> None:
+        self.pool = pool
+        self.config = config or BlockManagerConfig()
+        self.cache = cache if cache is not None else NoPrefixCache(pool.config.block_size)
+        pool.is_findable = self.cache.__contains__
+        self._emit = emit
+        self._holdings: dict[SeqId, _Holding] = {}
+        self._block_size = pool.config.block_size
+
+    # ---- registering ---------------------------------------------------------------------
+
+    @property
+    def active_sequences(self) -> int:
+        return len(self._holdings)
+
+    def register(self, seq_id: SeqId, chain: PrefixChain | None = None) -> PageTable:
+        """An empty page table for a new sequence. SequenceExists, MaxSequencesExceeded."""
+        if seq_id in self._holdings:
+            raise SequenceExists(seq_id)
+        limit = self.config.max_sequences
+        if limit is not None and len(self._holdings) >= limit:
+            raise MaxSequencesExceeded(limit)
+        table = PageTable(self._block_size)
+        self._holdings[seq_id] = _Holding(table, chain)
+        return table
+
+    def unregister(self, seq_id: SeqId) -> PageTable:
+        """Forget a sequence; the table comes back listing the pages it held, which are released."""
+        table = self._holding(seq_id).table
+        record = PageTable(self._block_size)
+        for page_id, generation in zip(table.page_ids, table.generations, strict=True):
+            record.append(page_id, generation)
+        self.release(seq_id)
+        del self._holdings[seq_id]
+        return record
+
+    def page_table(self, seq_id: SeqId) -> PageTable:
+        """SequenceNotFound."""
+        return self._holding(seq_id).table
+
+    def _holding(self, seq_id: SeqId) -> _Holding:
+        holding = self._holdings.get(seq_id)
+        if holding is None:
+            raise SequenceNotFound(seq_id)
+        return holding
+
+    # ---- reserving and releasing -----------------------------------------------------------
+
+    def pages_needed(self, seq_id: SeqId, num_tokens: int, hits: Sequence[Entry] = ()) -> int:
+        """Pages that must leave the queue before the first `num_tokens` tokens have slots: new
+        ones, and hits that nobody owns."""
+        held = len(self._holding(seq_id).table)
+        idle = sum(1 for entry in hits if not self.pool.ref_counts[entry.oldest_page])
+        return max(0, -(-num_tokens // self._block_size) - held - len(hits)) + idle
+
+    def reserve(self, seq_id: SeqId, num_tokens: int, hits: Sequence[Entry] = ()) -> list[PageId]:
+        """Give a sequence slots for its first `num_tokens` tokens; returns the pages it gained.
+
+        `hits` (from `cache.walk`, for an empty table only) come first, then the queue's head.
+        Pages that are now covered whole become findable, before their K/V is computed: the next
+        sequence of the same step may share them. Raises SequenceNotFound, OutOfPages,
+        MaxPagesExceeded.
+        """
+        holding = self._holdings.get(seq_id)
+        if holding is None:
+            raise SequenceNotFound(seq_id)
+        held = holding.table.page_ids
+        gained: list[PageId] = []
+        if hits or num_tokens > len(held) * self._block_size:
+            num_new = -(-num_tokens // self._block_size) - len(held) - len(hits)
+            self._check_room(seq_id, len(held) + len(hits) + num_new, num_tokens, hits)
+            # Hits leave the queue before it is popped, or a page could evict its own prefix.
+            gained += self._take_hits(seq_id, holding, hits)
+            gained += [self._allocate(seq_id, holding.table) for _ in range(num_new)]
+        if holding.chain is not None and num_tokens // self._block_size > holding.num_hashed:
+            self._hash_pages(seq_id, holding, num_tokens // self._block_size)
+        return gained
+
+    def _check_room(
+        self, seq_id: SeqId, wanted: int, num_tokens: int, hits: Sequence[Entry]
+    ) -> None:
+        limit = self.config.max_pages_per_seq
+        if limit is not None and wanted > limit:
+            raise MaxPagesExceeded(seq_id, wanted, limit)
+        needed = self.pages_needed(seq_id, num_tokens, hits)
+        if needed > self.pool.free_count:
+            raise OutOfPages(needed, self.pool.free_count)
+
+    def _take_hits(self, seq_id: SeqId, holding: _Holding, hits: Sequence[Entry]) -> list[PageId]:
+        pool, table, emit = self.pool, holding.table, self._emit
+        for entry in hits:
+            page_id = entry.oldest_page
+            ref_count = pool.share_page(page_id)
+            table.append(page_id, pool.generations[page_id])
+            if emit is not None:
+                emit(PageShared(page_id, ref_count, seq_id, len(table) - 1))
+        holding.entries = list(hits)
+        holding.num_hashed = len(hits)
+        return table.page_ids[:]
+
+    def _allocate(self, seq_id: SeqId, table: PageTable) -> PageId:
+        emit = self._emit
+        head = self.pool.queue.head
+        # Eviction is lazy: a cached page keeps its content until it is taken for something else.
+        page_hash = None if head is None else self.cache.forget_page(head)
+        if emit is not None and head is not None and page_hash is not None:
+            emit(PageEvicted(head, page_hash))
+        page_id = self.pool.alloc_page()
+        generation = self.pool.generations[page_id]
+        table.append(page_id, generation)
+        if emit is not None:
+            emit(PageAllocated(page_id, generation, seq_id, len(table) - 1))
+        return page_id
+
+    def _hash_pages(self, seq_id: SeqId, holding: _Holding, num_full: int) -> None:
+        assert holding.chain is not None
+        for index in range(holding.num_hashed, num_full):
+            if len(holding.entries) < index:
+                break  # a collision further up: nothing could walk to this page
+            page_id = holding.table[index]
+            page_hash = self.cache.add_page(holding.chain, holding.entries, page_id)
+            if self._emit is not None and page_hash is not None:
+                self._emit(PageHashed(page_id, page_hash, seq_id, index))
+        holding.num_hashed = num_full
+
+    def release(self, seq_id: SeqId) -> None:
+        """Let go of all pages, last page first, and keep the empty table.
+
+        Tail first, so that of one prefix the head is evicted last. Unowned pages without a hash go
+        to the front of the queue in that order (their content is worthless), hashed ones to the
+        back. SequenceNotFound.
+        """
+        holding = self._holding(seq_id)
+        pool, cache, table, emit = self.pool, self.cache, holding.table, self._emit
+        front = pool.queue.head
+        for page_id in reversed(table.page_ids):
+            ref_count = pool.release_page(page_id)
+            before = None
+            if ref_count == 0:
+                if page_id not in cache:
+                    pool.fills[page_id] = 0
+                    before = front
+                pool.queue.insert_before(page_id, before)
+            if emit is not None:
+                emit(PageReleased(page_id, seq_id, ref_count, before))
+        table.page_ids.clear()
+        table.generations.clear()
+        holding.entries = []
+        holding.num_hashed = 0
+
+    def mark_written(self, seq_id: SeqId, start: int, stop: int) -> None:
+        """The K/V of tokens start .. stop - 1 are in their slots: raise the fill of their pages."""
+        size = self._block_size
+        table = self._holdings[seq_id].table.page_ids
+        fills = self.pool.fills
+        for index in range(start // size, (stop - 1) // size + 1):
+            page_id = table[index]
+            # A shared page may be full already while this sequence is still behind.
+            fills[page_id] = max(fills[page_id], min(stop - index * size, size))
+
+    # ---- the source document's own calls ---------------------------------------------------
+
+    def allocate_sequence(self, seq_id: SeqId) -> None:
+        """Register a sequence with its first page.
+
+        SequenceExists, MaxSequencesExceeded, OutOfPages.
+        """
+        self.register(seq_id)
+        try:
+            self.reserve(seq_id, 1)
+        except OutOfPages:
+            del self._holdings[seq_id]
+            raise
+
+    def extend_sequence(self, seq_id: SeqId) -> PageId:
+        """One page more. SequenceNotFound, MaxPagesExceeded, OutOfPages."""
+        return self.reserve(seq_id, self.page_table(seq_id).capacity + 1)[0]
+
+    def free_sequence(self, seq_id: SeqId) -> None:
+        """Release all pages and forget the sequence. SequenceNotFound."""
+        self.release(seq_id)
+        del self._holdings[seq_id]
+
+    def sequence_page_chain(self, seq_id: SeqId) -> tuple[PageId, ...]:
+        """Pages in order. SequenceNotFound."""
+        return tuple(self._holding(seq_id).table.page_ids)
+
+    def write_token_kv(
+        self,
+        seq_id: SeqId,
+        token_pos: int,
+        key: NDArray[np.floating],
+        value: NDArray[np.floating],
+        layer: int = 0,
+    ) -> None:
+        """Store one token's key and value, each [num_heads, head_dim], taking a page if needed.
+
+        Positions are written in order; one that is there already may be written again while its
+        page is not findable. Raises SequenceNotFound, PositionGap, KvShapeMismatch, PageIsHashed,
+        OutOfPages, MaxPagesExceeded.
+        """
+        table = self.page_table(seq_id)
+        written = sum(self.pool.fills[page_id] for page_id in table)
+        if not 0 <= token_pos <= written:
+            raise PositionGap(token_pos, written)
+        self.pool.get_page(self.pool.page_ids[0]).check_kv(key, value, layer)
+        if token_pos < table.capacity:
+            page_id, _ = table.resolve(token_pos)
+            if page_id in self.cache:
+                raise PageIsHashed(page_id, token_pos)
+        else:
+            self.extend_sequence(seq_id)
+        page_id, slot = table.resolve(token_pos)
+        self.pool.get_page(page_id).write_kv(slot, key, value, layer)

@@ -1,0 +1,309 @@
+"""Engine: submit requests, step, look.
+
+    step = schedule (decide and reserve) -> execute (compute K/V and logits) -> commit (append)
+
+Invariants: only `schedule` and `commit` change paging state; the same calls give the same events on
+every machine; with no model the output tokens are given at submit and only the books are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as SequenceOf
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pagedviz.engine.block_manager import BlockManager, BlockManagerConfig
+from pagedviz.engine.config import EngineConfig, check_int
+from pagedviz.engine.errors import ConfigError, EngineFailed, IllegalTransition
+from pagedviz.engine.events import (
+    Emit,
+    SequenceFinished,
+    SequenceSubmitted,
+    SlotsWritten,
+    StateChanged,
+    TokenSampled,
+)
+from pagedviz.engine.ids import AdapterKey, SeqId
+from pagedviz.engine.pages import KvPageConfig, KvPagePool
+from pagedviz.engine.prefix_cache import NoPrefixCache, SharedPrefixCache
+from pagedviz.engine.prefix_hash import MAX_TOKEN_ID
+from pagedviz.engine.sampling import SampledToken, SamplingParams, sample_token
+from pagedviz.engine.scheduler import Scheduler, StepPlan
+from pagedviz.engine.sequence import FinishReason, Sequence, check_token_ids
+from pagedviz.engine.sequence_manager import SequenceManager
+from pagedviz.engine.snapshot import Snapshot
+from pagedviz.engine.snapshot_builder import build_snapshot
+
+
+class LanguageModel(Protocol):
+    """What the engine needs of a transformer. It knows nothing of scheduling."""
+
+    num_layers: int
+    num_kv_heads: int
+    head_dim: int
+    vocab_size: int
+    max_seq_len: int
+    eos_token_ids: tuple[int, ...]
+
+    def forward(
+        self,
+        token_ids: NDArray[np.int64],
+        query_lens: SequenceOf[int],
+        context_lens: SequenceOf[int],
+        page_tables: SequenceOf[SequenceOf[int]],
+        keys: NDArray[np.float32],
+        values: NDArray[np.float32],
+    ) -> NDArray[np.float32]:
+        """Write the K/V of all tokens of a step, [T], into the pages; return the logits of each
+        sequence's last one, [S, vocab]. context_lens: tokens in cache once this step is written."""
+        ...
+
+
+class StepOutcome(NamedTuple):
+    """One step, done. logprobs: the likeliest candidates of each sampled token, best first."""
+
+    plan: StepPlan
+    sampled: dict[SeqId, int]
+    finished: list[SeqId]
+    logprobs: dict[SeqId, tuple[tuple[int, float], ...]]
+
+
+class Engine:
+    def __init__(
+        self,
+        config: EngineConfig,
+        model: LanguageModel | None = None,
+        emit: Emit | None = None,
+    ) -> None:
+        self.config = config
+        self.model = model
+        self.num_steps = 0
+        self.max_seq_len = config.max_seq_len
+        page_config = KvPageConfig(block_size=config.block_size)
+        if model is not None:
+            page_config = KvPageConfig(
+                block_size=config.block_size,
+                num_heads=model.num_kv_heads,
+                head_dim=model.head_dim,
+                num_layers=model.num_layers,
+            )
+            self.max_seq_len = min(config.max_seq_len or model.max_seq_len, model.max_seq_len)
+        cache = SharedPrefixCache if config.prefix_caching else NoPrefixCache
+        self.block_manager = BlockManager(
+            KvPagePool(config.num_pages, page_config),
+            BlockManagerConfig(max_sequences=None, max_pages_per_seq=None),
+            cache(config.block_size),
+            emit,
+        )
+        self.sequences = SequenceManager(self.block_manager)
+        self.scheduler = Scheduler(config, self.block_manager, emit)
+        self._emit = emit
+        self._eos_ids = frozenset(() if model is None else model.eos_token_ids)
+        self._is_failed = False
+
+    # ---- commands --------------------------------------------------------------------------
+
+    def submit(
+        self,
+        prompt_ids: SequenceOf[int],
+        sampling: SamplingParams | None = None,
+        max_new_tokens: int = 16,
+        *,
+        adapter: str | None = None,
+        name: str | None = None,
+        forced_ids: SequenceOf[int] | None = None,
+    ) -> SeqId:
+        """Queue a request; it is considered from the next step on.
+
+        forced_ids: output tokens to take instead of sampling; required without a model. Raises
+        ConfigError for an empty prompt, an unknown token, or a request that could never fit.
+        """
+        self._check_alive()
+        self._check_request(prompt_ids, max_new_tokens, forced_ids)
+        sequence = Sequence(
+            self.sequences.next_id(),
+            prompt_ids,
+            sampling,
+            None if adapter is None else AdapterKey(adapter),
+            max_new_tokens,
+            name=name,
+            forced_ids=forced_ids,
+            max_seq_len=self.max_seq_len,
+        )
+        self._check_fits(sequence)
+        sequence.chain = self.block_manager.cache.chain(adapter)
+        if sequence.chain is not None:
+            sequence.chain.extend(sequence.token_ids)
+        self.sequences.add(sequence)
+        self.scheduler.waiting.append(sequence)
+        if self._emit is not None:
+            prompt = tuple(sequence.token_ids)
+            self._emit(
+                SequenceSubmitted(
+                    sequence.id, sequence.name, len(prompt), max_new_tokens, prompt, adapter
+                )
+            )
+        return sequence.id
+
+    def abort(self, seq_id: SeqId) -> None:
+        """End a sequence now and release its pages. SequenceNotFound, IllegalTransition."""
+        self._check_alive()
+        sequence = self.sequences.get(seq_id)
+        if not sequence.is_active:
+            raise IllegalTransition(f"{sequence.id} has finished and cannot be aborted")
+        queue = self.scheduler.running if sequence.is_running else self.scheduler.waiting
+        queue.remove(sequence)
+        sequence.finish(FinishReason.ABORTED)
+        self._leave(sequence)
+
+    def _check_request(
+        self, prompt_ids: SequenceOf[int], max_new_tokens: int, forced_ids: SequenceOf[int] | None
+    ) -> None:
+        if not len(prompt_ids):
+            raise ConfigError("the prompt is empty: at least one token is needed")
+        check_int("max_new_tokens", max_new_tokens, 1)
+        limit = MAX_TOKEN_ID + 1 if self.model is None else self.model.vocab_size
+        check_token_ids("prompt", prompt_ids, limit)
+        if self.max_seq_len is not None and len(prompt_ids) >= self.max_seq_len:
+            raise ConfigError(
+                f"the prompt has {len(prompt_ids)} tokens, which leaves no room in a context of "
+                f"{self.max_seq_len}; shorten it to {self.max_seq_len - 1} or fewer"
+            )
+        if forced_ids is not None:
+            check_token_ids("forced output", forced_ids, limit)
+        if self.model is None and len(forced_ids or ()) < max_new_tokens:
+            raise ConfigError(
+                f"without a model all {max_new_tokens} output tokens must be given, "
+                f"got {len(forced_ids or ())}"
+            )
+
+    def _check_fits(self, sequence: Sequence) -> None:
+        # The last sampled token is never computed, so it needs no slot.
+        needed = -(-(sequence.max_tokens - 1) // self.config.block_size)
+        if self.config.reject_impossible and needed > self.config.num_pages:
+            raise ConfigError(
+                f"the request needs up to {needed} pages of {self.config.block_size} slots for "
+                f"{sequence.max_tokens} tokens, the pool has {self.config.num_pages}; enlarge the "
+                "pool, shorten the prompt, or ask for fewer new tokens"
+            )
+
+    def _check_alive(self) -> None:
+        if self._is_failed:
+            raise EngineFailed(
+                f"step {self.num_steps} failed in the model and left its tokens half computed; "
+                "start a new engine"
+            )
+
+    # ---- stepping --------------------------------------------------------------------------
+
+    @property
+    def has_unfinished(self) -> bool:
+        return bool(self.scheduler.running or self.scheduler.waiting)
+
+    @property
+    def is_stalled(self) -> bool:
+        """Sequences wait, nothing runs: no later step will differ from the last one."""
+        return bool(self.scheduler.waiting) and not self.scheduler.running
+
+    def step(self) -> StepOutcome:
+        """One iteration: every running sequence advances by one token or one chunk."""
+        self._check_alive()
+        self.block_manager.cache.step = self.num_steps
+        plan = self.scheduler.schedule()
+        self._is_failed = True  # until execute has returned
+        logits = self._execute(plan)
+        self._is_failed = False
+        outcome = self._commit(plan, logits)
+        self.num_steps += 1
+        return outcome
+
+    def _execute(self, plan: StepPlan) -> NDArray[np.float32] | None:
+        """Compute the K/V and logits of a plan, [S, vocab]; changes no paging state."""
+        if self.model is None or not plan.sequences:
+            return None
+        token_ids: list[int] = []
+        context_lens: list[int] = []
+        for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
+            start = sequence.num_computed
+            token_ids += sequence.token_ids[start : start + num_tokens]
+            context_lens.append(start + num_tokens)
+        pool = self.block_manager.pool
+        return self.model.forward(
+            np.array(token_ids, dtype=np.int64),  # [T]
+            plan.num_tokens,
+            context_lens,
+            [self.block_manager.page_table(s.id).page_ids for s in plan.sequences],
+            pool.keys,
+            pool.values,
+        )
+
+    def _commit(self, plan: StepPlan, logits: NDArray[np.float32] | None) -> StepOutcome:
+        """Book what was computed, append the sampled tokens, let the finished go."""
+        outcome = StepOutcome(plan, {}, [], {})
+        self._book_slots(plan)
+        emit, sampled, eos_ids = self._emit, outcome.sampled, self._eos_ids
+        for row, (sequence, num_tokens) in enumerate(
+            zip(plan.sequences, plan.num_tokens, strict=True)
+        ):
+            known = len(sequence.token_ids)
+            if sequence.num_computed < known:
+                continue
+            num_generated = known - sequence.num_prompt_tokens
+            forced = sequence.forced_ids
+            if logits is None or (forced is not None and num_generated < len(forced)):
+                assert forced is not None
+                token_id = forced[num_generated]
+            else:
+                token_id, candidates = self._sample(sequence, logits[row])
+                outcome.logprobs[sequence.id] = candidates
+            done = sequence.push_token(token_id, token_id if token_id in eos_ids else None)
+            sampled[sequence.id] = token_id
+            if emit is not None:
+                emit(TokenSampled(sequence.id, token_id))
+            if done:
+                outcome.finished.append(sequence.id)
+                self._leave(sequence)
+                continue
+            if sequence.chain is not None and (known + 1) % self.config.block_size == 0:
+                sequence.chain.extend(sequence.token_ids)
+            if emit is not None and (num_tokens > 1 or not num_generated):
+                emit(StateChanged(sequence.id, sequence.state.name))
+        if outcome.finished:
+            self.scheduler.running = [s for s in self.scheduler.running if s.is_active]
+        return outcome
+
+    def _book_slots(self, plan: StepPlan) -> None:
+        emit, mark_written = self._emit, self.block_manager.mark_written
+        for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
+            start = sequence.num_computed
+            sequence.num_computed = stop = start + num_tokens
+            mark_written(sequence.id, start, stop)
+            if emit is not None:
+                emit(SlotsWritten(sequence.id, start, num_tokens))
+                # A resumed sequence with one token left decodes, whatever brought it there.
+                if stop < len(sequence.token_ids) and sequence.is_decoding:
+                    emit(StateChanged(sequence.id, sequence.state.name))
+
+    def _sample(self, sequence: Sequence, logits: NDArray[np.float32]) -> SampledToken:
+        return sample_token(logits, sequence.sampling, sequence.num_generated)
+
+    def _leave(self, sequence: Sequence) -> None:
+        assert sequence.finish_reason is not None
+        if self._emit is not None:
+            self._emit(SequenceFinished(sequence.id, sequence.finish_reason.value))
+            self._emit(StateChanged(sequence.id, sequence.state.name))
+        self.block_manager.release(sequence.id)
+
+    # ---- looking ---------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The whole state as a frozen value; see snapshot.py."""
+        return build_snapshot(
+            self.num_steps,
+            self.block_manager,
+            self.sequences,
+            tuple(s.id for s in self.scheduler.waiting),
+            tuple(s.id for s in self.scheduler.running),
+        )

@@ -1,0 +1,235 @@
+"""KvPagePool: the physical pages and their K/V storage; no policy.
+
+    keys, values   [num_layers, num_pages, block_size, num_heads, head_dim]   float32
+
+Invariants: a page is in the free queue exactly when its ref_count is 0; its generation counts how
+often it has been allocated; its fill is the number of its leading slots that hold a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pagedviz.engine.config import MAX_BLOCK_SIZE, MAX_PAGES, check_int
+from pagedviz.engine.errors import (
+    ConfigError,
+    DoubleFree,
+    KvShapeMismatch,
+    OutOfPages,
+    PageOutOfBounds,
+    SlotOutOfRange,
+)
+from pagedviz.engine.free_queue import LinkedQueue
+from pagedviz.engine.ids import PageId
+
+# Storage above this is refused; the bundled model needs a few megabytes.
+MAX_STORAGE_BYTES = 8 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class KvPageConfig:
+    """Shape of a page. `num_heads` counts KV heads, which grouped-query attention has fewer of."""
+
+    block_size: int = 16
+    num_heads: int = 8
+    head_dim: int = 64
+    dtype_bytes: int = 4
+    num_layers: int = 1
+
+    def __post_init__(self) -> None:
+        check_int("block_size", self.block_size, 1, MAX_BLOCK_SIZE)
+        for name in ("num_heads", "head_dim", "dtype_bytes", "num_layers"):
+            check_int(name, getattr(self, name), 1, 1 << 20)
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of one page: keys and values of all layers."""
+        return (
+            2 * self.num_layers * self.block_size * self.num_heads * self.head_dim
+        ) * self.dtype_bytes
+
+
+class KvPagePool:
+    """All pages, free at first, in the order 0, 1, 2, ..."""
+
+    def __init__(self, num_pages: int, config: KvPageConfig) -> None:
+        check_int("num_pages", num_pages, 1, MAX_PAGES)
+        self.config = config
+        self.page_ids = [PageId(i) for i in range(num_pages)]
+        self.queue: LinkedQueue[PageId] = LinkedQueue(self.page_ids)
+        self.ref_counts = [0] * num_pages
+        self.generations = [0] * num_pages
+        self.fills = [0] * num_pages
+        # Set by the block manager: whether a prefix lookup can still find a page.
+        self.is_findable: Callable[[PageId], bool] = _nothing_is_findable
+
+    @property
+    def total_count(self) -> int:
+        return len(self.page_ids)
+
+    @property
+    def free_count(self) -> int:
+        """Pages without an owner, cached ones included."""
+        return len(self.queue)
+
+    @property
+    def memory_bytes(self) -> int:
+        """pages * 2 * layers * block_size * heads * head_dim * dtype_bytes."""
+        return self.total_count * self.config.page_bytes
+
+    @cached_property
+    def keys(self) -> NDArray[np.float32]:
+        """[num_layers, num_pages, block_size, num_heads, head_dim], made on first use, so that an
+        engine without a model costs no storage."""
+        return self._make_storage()
+
+    @cached_property
+    def values(self) -> NDArray[np.float32]:
+        """[num_layers, num_pages, block_size, num_heads, head_dim]."""
+        return self._make_storage()
+
+    def _make_storage(self) -> NDArray[np.float32]:
+        c = self.config
+        shape = (c.num_layers, self.total_count, c.block_size, c.num_heads, c.head_dim)
+        num_bytes = self.total_count * c.page_bytes // 2 // c.dtype_bytes * 4
+        if num_bytes * 2 > MAX_STORAGE_BYTES:
+            raise ConfigError(
+                f"K/V storage of {num_bytes * 2:,} bytes is more than the "
+                f"{MAX_STORAGE_BYTES:,} allowed; use fewer or smaller pages"
+            )
+        return np.zeros(shape, dtype=np.float32)
+
+    def check_page(self, page_id: int) -> PageId:
+        """The pool's own id object for a number. PageOutOfBounds if there is no such page."""
+        if not 0 <= page_id < self.total_count:
+            raise PageOutOfBounds(page_id, self.total_count)
+        return self.page_ids[page_id]
+
+    def alloc_page(self) -> PageId:
+        """Take the head of the free queue: ref_count 1, next generation, empty. OutOfPages."""
+        if not self.queue:
+            raise OutOfPages(1, 0)
+        page_id = self.queue.popleft()
+        self.ref_counts[page_id] = 1
+        self.generations[page_id] += 1
+        self.fills[page_id] = 0
+        return page_id
+
+    def share_page(self, page_id: int) -> int:
+        """One owner more, out of the queue if it was there; returns the ref_count."""
+        page_id = self.check_page(page_id)
+        if self.ref_counts[page_id] == 0:
+            self.queue.remove(page_id)
+        self.ref_counts[page_id] += 1
+        return self.ref_counts[page_id]
+
+    def release_page(self, page_id: int) -> int:
+        """One owner fewer; returns the ref_count. At 0 the caller queues the page. DoubleFree."""
+        page_id = self.check_page(page_id)
+        if self.ref_counts[page_id] == 0:
+            raise DoubleFree(page_id)
+        self.ref_counts[page_id] -= 1
+        return self.ref_counts[page_id]
+
+    def free_page(self, page_id: int) -> None:
+        """Release a page; at 0 it joins the queue: in front, or at the back if it is findable.
+
+        Raises DoubleFree, PageOutOfBounds.
+        """
+        page_id = self.check_page(page_id)
+        if self.release_page(page_id) == 0:
+            if self.is_findable(page_id):
+                self.queue.append(page_id)
+            else:
+                self.fills[page_id] = 0
+                self.queue.insert_before(page_id, self.queue.head)
+
+    def get_page(self, page_id: int) -> KvPage:
+        """A view of a page. PageOutOfBounds."""
+        return KvPage(self, self.check_page(page_id))
+
+    @property
+    def lru_candidates(self) -> list[PageId]:
+        """Cached pages (findable, without an owner), next to be evicted first."""
+        return [page_id for page_id in self.queue if self.is_findable(page_id)]
+
+
+def _nothing_is_findable(page_id: PageId) -> bool:
+    return False
+
+
+class KvPage:
+    """One page of a pool: a view, it owns nothing."""
+
+    __slots__ = ("_pool", "page_id")
+
+    def __init__(self, pool: KvPagePool, page_id: PageId) -> None:
+        self._pool = pool
+        self.page_id = page_id
+
+    def __len__(self) -> int:
+        """Slots that hold a token."""
+        return self._pool.fills[self.page_id]
+
+    @property
+    def capacity(self) -> int:
+        return self._pool.config.block_size
+
+    @property
+    def is_full(self) -> bool:
+        return len(self) == self.capacity
+
+    @property
+    def is_empty(self) -> bool:
+        return len(self) == 0
+
+    def check_kv(self, key: NDArray[np.floating], value: NDArray[np.floating], layer: int) -> None:
+        """KvShapeMismatch unless both are [num_heads, head_dim]; SlotOutOfRange for the layer."""
+        config = self._pool.config
+        expected = (config.num_heads, config.head_dim)
+        for name, array in (("key", key), ("value", value)):
+            if array.shape != expected:
+                raise KvShapeMismatch(name, array.shape, expected)
+        if not 0 <= layer < config.num_layers:
+            raise SlotOutOfRange(f"layer {layer} does not exist: pages have {config.num_layers}")
+
+    def write_kv(
+        self,
+        slot: int,
+        key: NDArray[np.floating],
+        value: NDArray[np.floating],
+        layer: int = 0,
+    ) -> None:
+        """Store one token's key and value, each [num_heads, head_dim].
+
+        Slots fill from 0 up, so `slot` is at most `len(self)`. Raises KvShapeMismatch,
+        SlotOutOfRange.
+        """
+        self.check_kv(key, value, layer)
+        if not 0 <= slot < self.capacity:
+            raise SlotOutOfRange(f"slot {slot} of {self.page_id}: it has {self.capacity} slots")
+        if slot > len(self):
+            raise SlotOutOfRange(
+                f"slot {slot} of {self.page_id} would leave a hole: "
+                f"slots below {len(self)} are filled"
+            )
+        self._pool.keys[layer, self.page_id, slot] = key
+        self._pool.values[layer, self.page_id, slot] = value
+        self._pool.fills[self.page_id] = max(len(self), slot + 1)
+
+    def read_kv(self, slot: int, layer: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Key and value of a filled slot, each [num_heads, head_dim]. SlotOutOfRange."""
+        config = self._pool.config
+        if not (0 <= slot < len(self) and 0 <= layer < config.num_layers):
+            raise SlotOutOfRange(
+                f"slot {slot}, layer {layer} of {self.page_id}: {len(self)} of {self.capacity} "
+                f"slots are filled, in {config.num_layers} layers"
+            )
+        return self._pool.keys[layer, self.page_id, slot], self._pool.values[
+            layer, self.page_id, slot
+        ]

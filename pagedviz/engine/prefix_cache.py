@@ -1,0 +1,273 @@
+"""SharedPrefixCache: finds pages by the prefix whose K/V they hold, and says why a walk ended.
+
+    root(adapter) -- [tttt] -- [tttt] p4, p9    an entry is one page of one prefix:
+                         `-- [tttx] p7          (parent entry, its tokens); adapter at the root
+
+Invariants: an entry is found by its hash but believed only if its parent is the entry the walk
+came from and its tokens are the prompt's, so a collision is a miss, never a wrong page. Pages with
+equal content share an entry; the oldest is handed out. An entry lives while it has pages or
+children: a child may outlive its parent's page, and finds its parent again once that is recomputed.
+The cache takes no reference; the block manager does, when an allocation succeeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pagedviz.engine.errors import ConfigError
+from pagedviz.engine.ids import PageId
+from pagedviz.engine.prefix_hash import PrefixChain, prefix_hash_seed, roll_hash
+
+# Prefixes remembered after eviction, only to explain a miss.
+MAX_EVICTED_REMEMBERED = 4096
+
+
+class LookupEnd(NamedTuple):
+    """Why a lookup stopped. reason: full_hit, prompt_shorter_than_a_page, diverged (position,
+    cached_token, prompt_token), evicted (position, step), other_adapter, never_seen, disabled."""
+
+    reason: str
+    position: int | None = None
+    cached_token: int | None = None
+    prompt_token: int | None = None
+    step: int | None = None
+
+
+class PrefixMatch(NamedTuple):
+    """Pages that hold the first `num_tokens` tokens of a prompt, and why there are no more."""
+
+    page_ids: tuple[PageId, ...]
+    num_tokens: int
+    end: LookupEnd
+
+
+class Entry:
+    """One page of one prefix, and the pages that hold its K/V, oldest first."""
+
+    __slots__ = ("children", "page_hash", "page_ids", "parent", "token_ids")
+
+    def __init__(self, page_hash: int, parent: Entry | None, token_ids: tuple[int, ...]) -> None:
+        self.page_hash = page_hash
+        self.parent = parent
+        self.token_ids = token_ids
+        self.page_ids: dict[PageId, None] = {}
+        self.children: dict[Entry, None] = {}
+
+    @property
+    def oldest_page(self) -> PageId:
+        return next(iter(self.page_ids))
+
+
+class SharedPrefixCache:
+    def __init__(self, block_size: int) -> None:
+        self.block_size = block_size
+        self.step = 0
+        """The step under way; evictions are remembered under it."""
+        self._entries: dict[int, Entry] = {}
+        self._roots: dict[str | None, Entry] = {}
+        self._entry_of: dict[PageId, Entry] = {}
+        self._evicted: dict[int, int] = {}
+
+    @staticmethod
+    def compute_prefix_hash(tokens: Sequence[int], adapter: str | None = None) -> int:
+        """FNV-1a 64 of a whole prefix; see prefix_hash."""
+        return roll_hash(prefix_hash_seed(adapter), tokens)
+
+    def __len__(self) -> int:
+        """Prefixes that a lookup can find."""
+        return sum(1 for entry in self._entries.values() if entry.page_ids)
+
+    def __contains__(self, page_id: object) -> bool:
+        """Whether a lookup can find this page."""
+        return page_id in self._entry_of
+
+    def chain(self, adapter: str | None) -> PrefixChain | None:
+        """The hash chain a new sequence should keep for this cache."""
+        return PrefixChain(self.block_size, adapter)
+
+    # ---- finding -------------------------------------------------------------------------
+
+    def lookup(self, prefix_hash: int) -> list[PageId] | None:
+        """The page chain of the prefix with this hash, or None if any page of it is gone."""
+        entry: Entry | None = self._entries.get(prefix_hash)
+        page_ids: list[PageId] = []
+        while entry is not None and entry.parent is not None:
+            if not entry.page_ids:
+                return None
+            page_ids.append(entry.oldest_page)
+            entry = entry.parent
+        return page_ids[::-1] or None
+
+    def match(self, token_ids: Sequence[int], adapter: str | None = None) -> PrefixMatch:
+        """Longest cached prefix of a prompt; changes nothing."""
+        chain = PrefixChain(self.block_size, adapter)
+        chain.extend(token_ids)
+        entries = self.walk(chain, len(token_ids))
+        page_ids = tuple(entry.oldest_page for entry in entries)
+        return PrefixMatch(
+            page_ids, len(page_ids) * self.block_size, self.explain(chain, len(token_ids), entries)
+        )
+
+    def walk(self, chain: PrefixChain, num_tokens: int) -> list[Entry]:
+        """The cached entries at the start of a chain that is hashed already; changes nothing.
+
+        At most (num_tokens - 1) // block_size: at least one token must be computed, since a hit
+        has K/V but no logits.
+        """
+        find = self._entries.get
+        parent = self._roots.get(chain.adapter)
+        found: list[Entry] = []
+        limit = (num_tokens - 1) // self.block_size
+        for page_hash, token_ids in zip(chain.hashes[:limit], chain.pages, strict=False):
+            entry = find(page_hash)
+            if (
+                entry is None
+                or entry.parent is not parent
+                or entry.token_ids != token_ids
+                or not entry.page_ids
+            ):
+                break
+            found.append(entry)
+            parent = entry
+        return found
+
+    def explain(self, chain: PrefixChain, num_tokens: int, found: list[Entry]) -> LookupEnd:
+        """Why a walk over `chain` ended after the entries `found`."""
+        limit = (num_tokens - 1) // self.block_size
+        num_pages = len(found)
+        if num_pages == limit:
+            return LookupEnd("full_hit" if limit else "prompt_shorter_than_a_page")
+        position = num_pages * self.block_size
+        page_hash, wanted = chain.hashes[num_pages], chain.pages[num_pages]
+        if page_hash in self._evicted:
+            return LookupEnd("evicted", position=position, step=self._evicted[page_hash])
+        if not found and self._is_cached_elsewhere(chain.adapter, wanted):
+            return LookupEnd("other_adapter", position=position)
+        parent = found[-1] if found else self._roots.get(chain.adapter)
+        common, nearest = _nearest(parent, wanted)
+        if nearest is None or not (common or found):
+            return LookupEnd("never_seen", position=position)
+        return LookupEnd("diverged", position + common, nearest[common], wanted[common])
+
+    def _is_cached_elsewhere(self, adapter: str | None, first_page: tuple[int, ...]) -> bool:
+        return any(
+            child.page_ids and child.token_ids == first_page
+            for other, root in self._roots.items()
+            if other != adapter
+            for child in root.children
+        )
+
+    # ---- keeping -------------------------------------------------------------------------
+
+    def insert(
+        self, token_ids: Sequence[int], page_ids: Sequence[PageId], adapter: str | None = None
+    ) -> None:
+        """Make `page_ids` findable as the pages of `token_ids`, which they must fill exactly."""
+        if len(token_ids) != len(page_ids) * self.block_size or not page_ids:
+            raise ConfigError(
+                f"{len(token_ids)} tokens do not fill {len(page_ids)} pages of {self.block_size} "
+                "slots; only full pages can be cached"
+            )
+        chain = PrefixChain(self.block_size, adapter)
+        chain.extend(token_ids)
+        entries: list[Entry] = []
+        for page_id in page_ids:
+            self.add_page(chain, entries, page_id)
+
+    def add_page(self, chain: PrefixChain, entries: list[Entry], page_id: PageId) -> int | None:
+        """Make a page findable behind `entries`, the cached pages before it; returns its hash.
+
+        None, and nothing is cached, when another prefix has that hash already. The pages after it
+        are then not cached either: nothing could walk to them.
+        """
+        index = len(entries)
+        page_hash, token_ids = chain.hashes[index], chain.pages[index]
+        parent = entries[-1] if entries else self._root(chain.adapter)
+        entry = self._entries.get(page_hash)
+        if entry is None:
+            entry = self._entries[page_hash] = Entry(page_hash, parent, token_ids)
+            parent.children[entry] = None
+        elif entry.parent is not parent or entry.token_ids != token_ids:
+            return None
+        entry.page_ids[page_id] = None
+        self._entry_of[page_id] = entry
+        if self._evicted:
+            self._evicted.pop(page_hash, None)
+        entries.append(entry)
+        return page_hash
+
+    def hash_of(self, page_id: PageId) -> int | None:
+        entry = self._entry_of.get(page_id)
+        return None if entry is None else entry.page_hash
+
+    def tokens_of(self, page_id: PageId) -> tuple[int, ...]:
+        """Tokens of a findable page; empty for any other."""
+        entry = self._entry_of.get(page_id)
+        return () if entry is None else entry.token_ids
+
+    def forget_page(self, page_id: PageId) -> int | None:
+        """Nothing finds this page any more; returns the hash it had."""
+        entry = self._entry_of.pop(page_id, None)
+        if entry is None:
+            return None
+        page_hash = entry.page_hash
+        del entry.page_ids[page_id]
+        if not entry.page_ids:
+            self._remember_evicted(page_hash)
+            self._prune(entry)
+        return page_hash
+
+    def evict(self, prefix_hash: int) -> list[PageId] | None:
+        """Forget a prefix; returns the chain a lookup would have found."""
+        page_ids = self.lookup(prefix_hash)
+        entry = self._entries.get(prefix_hash)
+        if entry is None or not entry.page_ids:
+            return None
+        for page_id in list(entry.page_ids):
+            self.forget_page(page_id)
+        return page_ids
+
+    def _root(self, adapter: str | None) -> Entry:
+        root = self._roots.get(adapter)
+        if root is None:
+            root = self._roots[adapter] = Entry(prefix_hash_seed(adapter), None, ())
+        return root
+
+    def _prune(self, entry: Entry) -> None:
+        while entry.parent is not None and not entry.page_ids and not entry.children:
+            del self._entries[entry.page_hash]
+            del entry.parent.children[entry]
+            entry = entry.parent
+
+    def _remember_evicted(self, page_hash: int) -> None:
+        self._evicted.pop(page_hash, None)
+        self._evicted[page_hash] = self.step
+        if len(self._evicted) > MAX_EVICTED_REMEMBERED:
+            del self._evicted[next(iter(self._evicted))]
+
+
+class NoPrefixCache(SharedPrefixCache):
+    """Prefix caching switched off: nothing is hashed, nothing is found."""
+
+    def chain(self, adapter: str | None) -> PrefixChain | None:
+        return None
+
+    def match(self, token_ids: Sequence[int], adapter: str | None = None) -> PrefixMatch:
+        return PrefixMatch((), 0, LookupEnd("disabled"))
+
+
+def _nearest(parent: Entry | None, wanted: tuple[int, ...]) -> tuple[int, tuple[int, ...] | None]:
+    """The cached continuation of `parent` that shares most leading tokens with `wanted`."""
+    best, nearest = 0, None
+    for child in parent.children if parent is not None else ():
+        if not child.page_ids:
+            continue
+        common = next(
+            (i for i, (a, b) in enumerate(zip(child.token_ids, wanted, strict=True)) if a != b),
+            len(wanted),
+        )
+        # An equal page can only be here after a hash collision further up; nothing diverges then.
+        if common < len(wanted) and (nearest is None or common > best):
+            best, nearest = common, child.token_ids
+    return best, nearest

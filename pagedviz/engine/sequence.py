@@ -1,0 +1,248 @@
+"""Sequence: one request, from its prompt to its last token.
+
+                 +--------- chunk ---------+
+                 v                         |
+    Waiting -> Prefilling(chunk_start) ----+--> Decoding --> Finished(reason)
+                 ^                                |
+                 +---- Preempted(num_generated) <-+   (also from Prefilling)
+
+Invariants: `token_ids` is prompt + generated; tokens below `num_computed` have their K/V in pages;
+`state` is a label read off these facts, never stored beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as SequenceOf
+from dataclasses import dataclass
+from enum import Enum
+
+from pagedviz.engine.errors import ConfigError, IllegalTransition
+from pagedviz.engine.ids import AdapterKey, SeqId
+from pagedviz.engine.prefix_hash import PrefixChain
+from pagedviz.engine.sampling import SamplingParams
+
+
+class FinishReason(Enum):
+    """Why a sequence stopped. PREEMPTED: given up for want of pages, not to be resumed."""
+
+    EOS = "eos"
+    STOP = "stop"
+    MAX_LENGTH = "max_length"
+    PREEMPTED = "preempted"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    name = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilling:
+    """`chunk_start` is the next token to compute; it indexes prompt + generated after a resume."""
+
+    chunk_start: int
+    name = "prefilling"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    name = "decoding"
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted:
+    num_generated: int
+    name = "preempted"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    reason: FinishReason
+    name = "finished"
+
+
+SequenceState = Waiting | Prefilling | Decoding | Preempted | Finished
+
+
+class Sequence:
+    """The unit of work. Only the engine and its scheduler change it.
+
+    forced_ids: output tokens given from outside instead of sampled ones, None = sample.
+    """
+
+    __slots__ = (
+        "adapter_id",
+        "chain",
+        "finish_reason",
+        "forced_ids",
+        "id",
+        "is_running",
+        "max_new_tokens",
+        "max_tokens",
+        "name",
+        "num_cached",
+        "num_computed",
+        "num_preemptions",
+        "num_prompt_tokens",
+        "sampling",
+        "token_ids",
+    )
+
+    def __init__(
+        self,
+        id: SeqId,
+        prompt_ids: SequenceOf[int],
+        sampling: SamplingParams | None = None,
+        adapter_id: AdapterKey | None = None,
+        max_new_tokens: int = 16,
+        *,
+        name: str | None = None,
+        forced_ids: SequenceOf[int] | None = None,
+        max_seq_len: int | None = None,
+    ) -> None:
+        self.id = id
+        self.name = str(id) if name is None else name
+        self.token_ids: list[int] = list(prompt_ids)
+        self.num_prompt_tokens = len(self.token_ids)
+        self.sampling = sampling or SamplingParams()
+        self.adapter_id = adapter_id
+        self.max_new_tokens = max_new_tokens
+        self.max_tokens = self.num_prompt_tokens + max_new_tokens
+        if max_seq_len is not None:
+            self.max_tokens = min(self.max_tokens, max_seq_len)
+        self.forced_ids = forced_ids
+        self.chain: PrefixChain | None = None
+        self.num_computed = 0
+        self.num_cached = 0
+        self.num_preemptions = 0
+        self.is_running = False
+        self.finish_reason: FinishReason | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.id} {self.state.name} {self.num_computed}/{self.num_tokens}>"
+
+    @property
+    def prompt_ids(self) -> list[int]:
+        return self.token_ids[: self.num_prompt_tokens]
+
+    @property
+    def generated_ids(self) -> list[int]:
+        return self.token_ids[self.num_prompt_tokens :]
+
+    @property
+    def num_tokens(self) -> int:
+        """Known tokens, computed or not."""
+        return len(self.token_ids)
+
+    @property
+    def num_generated(self) -> int:
+        return len(self.token_ids) - self.num_prompt_tokens
+
+    @property
+    def is_active(self) -> bool:
+        return self.finish_reason is None
+
+    @property
+    def is_decoding(self) -> bool:
+        """Running, and nothing left to compute but the token sampled last."""
+        num_tokens = len(self.token_ids)
+        newest = 1 if num_tokens > self.num_prompt_tokens else 0
+        return self.is_running and self.num_computed >= num_tokens - newest
+
+    @property
+    def state(self) -> SequenceState:
+        if self.finish_reason is not None:
+            return Finished(self.finish_reason)
+        if self.is_decoding:
+            return Decoding()
+        if self.is_running:
+            return Prefilling(self.num_computed)
+        return Preempted(self.num_generated) if self.num_preemptions else Waiting()
+
+    @property
+    def position(self) -> int:
+        """Prompt + generated tokens while decoding or finished, computed tokens otherwise."""
+        return self.num_tokens if self.is_decoding or not self.is_active else self.num_computed
+
+    def admit(self, num_cached: int = 0) -> None:
+        """Start running with `num_cached` tokens found in the prefix cache. IllegalTransition."""
+        if self.is_running or not self.is_active:
+            raise IllegalTransition(f"{self.id} is {self.state.name} and cannot be admitted")
+        if not 0 <= num_cached < self.num_tokens:
+            raise IllegalTransition(
+                f"{self.id} cannot start with {num_cached} cached tokens of {self.num_tokens}: "
+                "at least one must be computed"
+            )
+        self.is_running = True
+        self.num_computed = self.num_cached = num_cached
+
+    def advance_prefill(self, chunk_len: int) -> None:
+        """`chunk_len` more tokens have been computed. IllegalTransition outside prefill or past the
+        end."""
+        if not self.is_running or not self.is_active or self.is_decoding:
+            raise IllegalTransition(f"{self.id} is {self.state.name}, not prefilling")
+        if not 1 <= chunk_len <= self.num_tokens - self.num_computed:
+            raise IllegalTransition(
+                f"{self.id} cannot advance by {chunk_len} tokens: "
+                f"{self.num_computed} of {self.num_tokens} are computed"
+            )
+        self.num_computed += chunk_len
+
+    def push_token(self, token_id: int, eos_token_id: int | None = None) -> bool:
+        """Append a sampled token; True if it was the last one.
+
+        A token can only be sampled once all before it are computed, so they count as computed.
+        EOS wins over a stop id, a stop id over the length. IllegalTransition unless decoding.
+        """
+        tokens = self.token_ids
+        num_tokens = len(tokens)
+        # The condition of is_decoding, spelt out: this runs for every sequence in every step.
+        if (
+            not self.is_running
+            or self.num_computed < num_tokens - (num_tokens > self.num_prompt_tokens)
+            or self.finish_reason is not None
+        ):
+            raise IllegalTransition(f"{self.id} is {self.state.name} and cannot take a token")
+        self.num_computed = num_tokens
+        tokens.append(token_id)
+        if token_id == eos_token_id:
+            self.finish(FinishReason.EOS)
+        elif token_id in self.sampling.stop_ids:
+            self.finish(FinishReason.STOP)
+        elif num_tokens + 1 >= self.max_tokens:
+            self.finish(FinishReason.MAX_LENGTH)
+        else:
+            return False
+        return True
+
+    def preempt(self) -> int:
+        """Give up all computed tokens, keep all known ones; returns how many were lost.
+
+        IllegalTransition unless running.
+        """
+        if not self.is_running or not self.is_active:
+            raise IllegalTransition(f"{self.id} is {self.state.name} and cannot be preempted")
+        num_lost = self.num_computed
+        self.is_running = False
+        self.num_computed = self.num_cached = 0
+        self.num_preemptions += 1
+        return num_lost
+
+    def finish(self, reason: FinishReason) -> None:
+        """End for good. IllegalTransition if it has ended already."""
+        if self.finish_reason is not None:
+            raise IllegalTransition(f"{self.id} is finished already ({self.finish_reason.value})")
+        self.finish_reason = reason
+        self.is_running = False
+
+
+def check_token_ids(what: str, token_ids: SequenceOf[int], limit: int) -> None:
+    """ConfigError unless all are integers in [0, limit)."""
+    for position, token_id in enumerate(token_ids):
+        if not isinstance(token_id, int) or isinstance(token_id, bool):
+            raise ConfigError(f"{what}: token {position} is {token_id!r}, not a whole number")
+        if not 0 <= token_id < limit:
+            raise ConfigError(
+                f"{what}: token {position} is {token_id}, allowed are 0 to {limit - 1}"
+            )

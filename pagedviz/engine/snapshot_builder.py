@@ -1,0 +1,59 @@
+"""Reads a Snapshot off the engine's own structures."""
+
+from __future__ import annotations
+
+from pagedviz.engine.block_manager import BlockManager
+from pagedviz.engine.ids import SeqId
+from pagedviz.engine.sequence_manager import SequenceManager
+from pagedviz.engine.snapshot import PageView, SequenceView, Snapshot
+
+
+def build_snapshot(
+    num_steps: int,
+    block_manager: BlockManager,
+    sequences: SequenceManager,
+    waiting: tuple[SeqId, ...],
+    running: tuple[SeqId, ...],
+) -> Snapshot:
+    pool, cache = block_manager.pool, block_manager.cache
+    pages = tuple(
+        PageView(
+            page_id,
+            pool.generations[page_id],
+            pool.ref_counts[page_id],
+            pool.fills[page_id],
+            cache.hash_of(page_id),
+            cache.tokens_of(page_id),
+        )
+        for page_id in pool.page_ids
+    )
+    views = []
+    for sequence in sequences:
+        table = sequences.page_table(sequence.id)
+        reason = sequence.finish_reason
+        views.append(
+            SequenceView(
+                seq_id=sequence.id,
+                name=sequence.name,
+                adapter=None if sequence.adapter_id is None else sequence.adapter_id.name,
+                num_prompt_tokens=sequence.num_prompt_tokens,
+                max_new_tokens=sequence.max_new_tokens,
+                token_ids=tuple(sequence.token_ids),
+                state=sequence.state.name,
+                num_computed=sequence.num_computed,
+                num_cached=sequence.num_cached,
+                num_preemptions=sequence.num_preemptions,
+                page_ids=tuple(table.page_ids),
+                generations=tuple(table.generations),
+                finish_reason=None if reason is None else reason.value,
+            )
+        )
+    return Snapshot(
+        num_steps=num_steps,
+        block_size=pool.config.block_size,
+        pages=pages,
+        free_queue=tuple(pool.queue),
+        sequences=tuple(views),
+        waiting=waiting,
+        running=running,
+    )
