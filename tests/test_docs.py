@@ -20,8 +20,8 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 README = ROOT / "README.md"
 DOCUMENTS = sorted([README, *(ROOT / "docs").glob("*.md")])
 
-# Where a name of the glossary may live.
-HOMES = ("pagedviz.engine", "pagedviz.engine.events", "pagedviz.engine.snapshot", "pagedviz.trace")
+# The packages whose modules a name of the glossary may live in.
+HOMES = ("engine", "trace")
 # What the project is about: a glossary without these is not one.
 CENTRAL = {
     "PageId",
@@ -68,10 +68,12 @@ def exists(name: str) -> bool:
         return importlib.import_module(name) is not None
     first, *rest = name.split(".")
     for home in HOMES:
-        thing = getattr(importlib.import_module(home), first, None)
-        if thing is not None:
-            # A field without a default is no attribute of its class, only an annotation.
-            return all(hasattr(thing, part) or part in thing.__annotations__ for part in rest)
+        for path in sorted((ROOT / "pagedviz" / home).glob("*.py")):
+            module = f"pagedviz.{home}.{path.stem}".removesuffix(".__init__")
+            thing = getattr(importlib.import_module(module), first, None)
+            if thing is not None:
+                # A field without a default is no attribute of its class, only an annotation.
+                return all(hasattr(thing, part) or part in thing.__annotations__ for part in rest)
     return False
 
 

@@ -29,7 +29,8 @@ def layer(libraries: str, *project: str) -> Layer:
 
 # What a view may know of the engine: records of what happened, not the thing that happens.
 READ_MODELS = tuple(
-    f"pagedviz.engine.{module}" for module in ("config", "errors", "events", "ids", "snapshot")
+    f"pagedviz.engine.{module}"
+    for module in ("config", "errors", "events", "ids", "snapshot", "state_hash")
 )
 BELOW_UI = tuple(
     f"pagedviz.{name}" for name in ("__version__", "engine", "model", "trace", "scenarios")
