@@ -41,7 +41,7 @@ from pagedviz.engine.ids import PageId, SeqId
 from pagedviz.engine.page_table import PageTable
 from pagedviz.engine.pages import KvPagePool
 from pagedviz.engine.prefix_cache import Entry, NoPrefixCache, SharedPrefixCache
-from pagedviz.engine.prefix_hash import PrefixChain
+from pagedviz.engine.prefix_hash import PrefixChain, extend_together
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,53 +129,48 @@ class BlockManager:
         """Pages that must leave the queue before the first `num_tokens` tokens have slots: new
         ones, and hits that nobody owns."""
         held = len(self._holding(seq_id).table)
-        idle = sum(1 for entry in hits if not self.pool.ref_counts[entry.oldest_page])
-        return max(0, -(-num_tokens // self._block_size) - held - len(hits)) + idle
+        num_new = -(-num_tokens // self._block_size) - held - len(hits)
+        return max(0, num_new) + self._idle_hits(hits)
 
     def reserve(self, seq_id: SeqId, num_tokens: int, hits: Sequence[Entry] = ()) -> list[PageId]:
         """Give a sequence slots for its first `num_tokens` tokens; returns the pages it gained.
 
-        `hits` (from `cache.walk`, for an empty table only) come first, then the queue's head.
-        Pages that are now covered whole become findable, before their K/V is computed: the next
-        sequence of the same step may share them. Raises SequenceNotFound, OutOfPages,
-        MaxPagesExceeded.
+        `hits` (from `cache.walk`, for a sequence that holds no pages yet) come first, then the head
+        of the queue. Raises SequenceNotFound, OutOfPages, MaxPagesExceeded.
         """
-        holding = self._holdings.get(seq_id)
-        if holding is None:
-            raise SequenceNotFound(seq_id)
-        held = holding.table.page_ids
-        gained: list[PageId] = []
-        if hits or num_tokens > len(held) * self._block_size:
-            num_new = -(-num_tokens // self._block_size) - len(held) - len(hits)
-            self._check_room(seq_id, len(held) + len(hits) + num_new, num_tokens, hits)
+        holding = self._holding(seq_id)
+        table = holding.table
+        num_held = len(table.page_ids)
+        num_new = -(-num_tokens // self._block_size) - num_held - len(hits)
+        if num_new > 0 or hits:
+            limit = self.config.max_pages_per_seq
+            if limit is not None and num_held + len(hits) + num_new > limit:
+                raise MaxPagesExceeded(seq_id, num_held + len(hits) + num_new, limit)
+            needed = num_new + self._idle_hits(hits)
+            if needed > self.pool.free_count:
+                raise OutOfPages(needed, self.pool.free_count)
             # Hits leave the queue before it is popped, or a page could evict its own prefix.
-            gained += self._take_hits(seq_id, holding, hits)
-            gained += [self._allocate(seq_id, holding.table) for _ in range(num_new)]
-        if holding.chain is not None and num_tokens // self._block_size > holding.num_hashed:
-            self._hash_pages(seq_id, holding, num_tokens // self._block_size)
-        return gained
+            if hits:
+                self._take_hits(seq_id, holding, hits)
+            for _ in range(num_new):
+                self._allocate(seq_id, table)
+        return table.page_ids[num_held:]
 
-    def _check_room(
-        self, seq_id: SeqId, wanted: int, num_tokens: int, hits: Sequence[Entry]
-    ) -> None:
-        limit = self.config.max_pages_per_seq
-        if limit is not None and wanted > limit:
-            raise MaxPagesExceeded(seq_id, wanted, limit)
-        needed = self.pages_needed(seq_id, num_tokens, hits)
-        if needed > self.pool.free_count:
-            raise OutOfPages(needed, self.pool.free_count)
+    def _idle_hits(self, hits: Sequence[Entry]) -> int:
+        ref_counts = self.pool.ref_counts
+        return sum(1 for entry in hits if not ref_counts[entry.oldest_page])
 
-    def _take_hits(self, seq_id: SeqId, holding: _Holding, hits: Sequence[Entry]) -> list[PageId]:
+    def _take_hits(self, seq_id: SeqId, holding: _Holding, hits: Sequence[Entry]) -> None:
         pool, table, emit = self.pool, holding.table, self._emit
-        for entry in hits:
+        assert not table.page_ids
+        for index, entry in enumerate(hits):
             page_id = entry.oldest_page
             ref_count = pool.share_page(page_id)
             table.append(page_id, pool.generations[page_id])
             if emit is not None:
-                emit(PageShared(page_id, ref_count, seq_id, len(table) - 1))
+                emit(PageShared(page_id, ref_count, seq_id, index))
         holding.entries = list(hits)
         holding.num_hashed = len(hits)
-        return table.page_ids[:]
 
     def _allocate(self, seq_id: SeqId, table: PageTable) -> PageId:
         emit = self._emit
@@ -191,16 +186,37 @@ class BlockManager:
             emit(PageAllocated(page_id, generation, seq_id, len(table) - 1))
         return page_id
 
-    def _hash_pages(self, seq_id: SeqId, holding: _Holding, num_full: int) -> None:
-        assert holding.chain is not None
-        for index in range(holding.num_hashed, num_full):
-            if len(holding.entries) < index:
-                break  # a collision further up: nothing could walk to this page
-            page_id = holding.table[index]
-            page_hash = self.cache.add_page(holding.chain, holding.entries, page_id)
-            if self._emit is not None and page_hash is not None:
-                self._emit(PageHashed(page_id, page_hash, seq_id, index))
-        holding.num_hashed = num_full
+    def hash_pages(self, covered: Sequence[tuple[SeqId, int]]) -> None:
+        """Make the pages findable that lie whole below each (seq_id, num_tokens).
+
+        Called when a plan covers a page's last slot, before its K/V are computed, so that requests
+        of the same step can share it. That is sound because a step writes all K/V of a layer
+        before any attention of that layer reads.
+        """
+        ready: list[tuple[SeqId, _Holding, PrefixChain, int]] = []
+        for seq_id, num_tokens in covered:
+            holding = self._holdings[seq_id]
+            num_full = num_tokens // self._block_size
+            if holding.chain is not None and num_full > holding.num_hashed:
+                ready.append((seq_id, holding, holding.chain, num_full))
+        extend_together([chain for _, _, chain, _ in ready])
+        add_page, emit = self.cache.add_page, self._emit
+        for seq_id, holding, chain, num_full in ready:
+            for index in range(holding.num_hashed, num_full):
+                if len(holding.entries) < index:
+                    break  # a hash collision further up: nothing could walk to this page
+                page_id = holding.table.page_ids[index]
+                page_hash = add_page(chain, holding.entries, page_id)
+                if emit is not None and page_hash is not None:
+                    emit(PageHashed(page_id, page_hash, seq_id, index))
+            holding.num_hashed = num_full
+
+    def quiet_until(self, seq_id: SeqId) -> int:
+        """Up to how many tokens neither `reserve` nor `hash_pages` has anything to do."""
+        holding = self._holding(seq_id)
+        if holding.chain is None:
+            return holding.table.capacity
+        return min(holding.table.capacity, (holding.num_hashed + 1) * self._block_size - 1)
 
     def release(self, seq_id: SeqId) -> None:
         """Let go of all pages, last page first, and keep the empty table.
@@ -226,16 +242,6 @@ class BlockManager:
         table.generations.clear()
         holding.entries = []
         holding.num_hashed = 0
-
-    def mark_written(self, seq_id: SeqId, start: int, stop: int) -> None:
-        """The K/V of tokens start .. stop - 1 are in their slots: raise the fill of their pages."""
-        size = self._block_size
-        table = self._holdings[seq_id].table.page_ids
-        fills = self.pool.fills
-        for index in range(start // size, (stop - 1) // size + 1):
-            page_id = table[index]
-            # A shared page may be full already while this sequence is still behind.
-            fills[page_id] = max(fills[page_id], min(stop - index * size, size))
 
     # ---- the source document's own calls ---------------------------------------------------
 

@@ -29,7 +29,7 @@ from pagedviz.engine.ids import AdapterKey, SeqId
 from pagedviz.engine.pages import KvPageConfig, KvPagePool
 from pagedviz.engine.prefix_cache import NoPrefixCache, SharedPrefixCache
 from pagedviz.engine.prefix_hash import MAX_TOKEN_ID
-from pagedviz.engine.sampling import SampledToken, SamplingParams, sample_token
+from pagedviz.engine.sampling import SamplingParams, sample_token
 from pagedviz.engine.scheduler import Scheduler, StepPlan
 from pagedviz.engine.sequence import FinishReason, Sequence, check_token_ids
 from pagedviz.engine.sequence_manager import SequenceManager
@@ -62,10 +62,14 @@ class LanguageModel(Protocol):
 
 
 class StepOutcome(NamedTuple):
-    """One step, done. logprobs: the likeliest candidates of each sampled token, best first."""
+    """One step, done.
+
+    sampled: the token each of `plan.sequences` gained, None for a chunk that ended before the last
+    known token. logprobs: the likeliest candidates of each sampled token, best first.
+    """
 
     plan: StepPlan
-    sampled: dict[SeqId, int]
+    sampled: list[int | None]
     finished: list[SeqId]
     logprobs: dict[SeqId, tuple[tuple[int, float], ...]]
 
@@ -131,11 +135,10 @@ class Engine:
             name=name,
             forced_ids=forced_ids,
             max_seq_len=self.max_seq_len,
+            eos_ids=self._eos_ids,
         )
         self._check_fits(sequence)
-        sequence.chain = self.block_manager.cache.chain(adapter)
-        if sequence.chain is not None:
-            sequence.chain.extend(sequence.token_ids)
+        sequence.chain = self.block_manager.cache.chain(sequence.token_ids, adapter)
         self.sequences.add(sequence)
         self.scheduler.waiting.append(sequence)
         if self._emit is not None:
@@ -230,64 +233,58 @@ class Engine:
             token_ids += sequence.token_ids[start : start + num_tokens]
             context_lens.append(start + num_tokens)
         pool = self.block_manager.pool
-        return self.model.forward(
+        tables = [self.block_manager.page_table(s.id).page_ids for s in plan.sequences]
+        logits = self.model.forward(
             np.array(token_ids, dtype=np.int64),  # [T]
             plan.num_tokens,
             context_lens,
-            [self.block_manager.page_table(s.id).page_ids for s in plan.sequences],
+            tables,
             pool.keys,
             pool.values,
         )
+        for page_ids, stop in zip(tables, context_lens, strict=True):
+            pool.mark_filled(page_ids, stop)
+        return logits
 
     def _commit(self, plan: StepPlan, logits: NDArray[np.float32] | None) -> StepOutcome:
         """Book what was computed, append the sampled tokens, let the finished go."""
-        outcome = StepOutcome(plan, {}, [], {})
-        self._book_slots(plan)
-        emit, sampled, eos_ids = self._emit, outcome.sampled, self._eos_ids
-        for row, (sequence, num_tokens) in enumerate(
-            zip(plan.sequences, plan.num_tokens, strict=True)
-        ):
+        outcome = StepOutcome(plan, [], [], {})
+        emit, sampled = self._emit, outcome.sampled
+        if emit is not None:
+            for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
+                emit(SlotsWritten(sequence.id, sequence.num_computed, num_tokens))
+        for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
             known = len(sequence.token_ids)
-            if sequence.num_computed < known:
+            stop = sequence.num_computed + num_tokens
+            if num_tokens > 1 or stop < known or known == sequence.num_prompt_tokens:
+                self._book_prefill(sequence, stop)
+            if stop < known:
+                sampled.append(None)
                 continue
-            num_generated = known - sequence.num_prompt_tokens
-            forced = sequence.forced_ids
-            if logits is None or (forced is not None and num_generated < len(forced)):
-                assert forced is not None
-                token_id = forced[num_generated]
+            if known < len(sequence.script):
+                token_id = sequence.script[known]
             else:
-                token_id, candidates = self._sample(sequence, logits[row])
-                outcome.logprobs[sequence.id] = candidates
-            done = sequence.push_token(token_id, token_id if token_id in eos_ids else None)
-            sampled[sequence.id] = token_id
+                assert logits is not None
+                picked = sample_token(
+                    logits[len(sampled)], sequence.sampling, sequence.num_generated
+                )
+                token_id = picked.token_id
+                outcome.logprobs[sequence.id] = picked.top_logprobs
+            is_last = sequence.push_token(token_id)
+            sampled.append(token_id)
             if emit is not None:
                 emit(TokenSampled(sequence.id, token_id))
-            if done:
+            if is_last:
                 outcome.finished.append(sequence.id)
                 self._leave(sequence)
-                continue
-            if sequence.chain is not None and (known + 1) % self.config.block_size == 0:
-                sequence.chain.extend(sequence.token_ids)
-            if emit is not None and (num_tokens > 1 or not num_generated):
-                emit(StateChanged(sequence.id, sequence.state.name))
         if outcome.finished:
             self.scheduler.running = [s for s in self.scheduler.running if s.is_active]
         return outcome
 
-    def _book_slots(self, plan: StepPlan) -> None:
-        emit, mark_written = self._emit, self.block_manager.mark_written
-        for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
-            start = sequence.num_computed
-            sequence.num_computed = stop = start + num_tokens
-            mark_written(sequence.id, start, stop)
-            if emit is not None:
-                emit(SlotsWritten(sequence.id, start, num_tokens))
-                # A resumed sequence with one token left decodes, whatever brought it there.
-                if stop < len(sequence.token_ids) and sequence.is_decoding:
-                    emit(StateChanged(sequence.id, sequence.state.name))
-
-    def _sample(self, sequence: Sequence, logits: NDArray[np.float32]) -> SampledToken:
-        return sample_token(logits, sequence.sampling, sequence.num_generated)
+    def _book_prefill(self, sequence: Sequence, stop: int) -> None:
+        sequence.advance_prefill(stop - sequence.num_computed)
+        if self._emit is not None and sequence.is_decoding:
+            self._emit(StateChanged(sequence.id, sequence.state.name))
 
     def _leave(self, sequence: Sequence) -> None:
         assert sequence.finish_reason is not None

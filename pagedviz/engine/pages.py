@@ -3,12 +3,13 @@
     keys, values   [num_layers, num_pages, block_size, num_heads, head_dim]   float32
 
 Invariants: a page is in the free queue exactly when its ref_count is 0; its generation counts how
-often it has been allocated; its fill is the number of its leading slots that hold a token.
+often it has been allocated; its fill is the number of its leading slots that hold a token's K/V
+(0 throughout in an engine without a model).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -148,6 +149,14 @@ class KvPagePool:
             else:
                 self.fills[page_id] = 0
                 self.queue.insert_before(page_id, self.queue.head)
+
+    def mark_filled(self, page_ids: Sequence[PageId], num_tokens: int) -> None:
+        """The K/V of a sequence's first `num_tokens` tokens have been stored in these pages."""
+        size = self.config.block_size
+        for index in range(-(-num_tokens // size)):
+            page_id = page_ids[index]
+            # A shared page may hold more than this sequence has got to.
+            self.fills[page_id] = max(self.fills[page_id], min(num_tokens - index * size, size))
 
     def get_page(self, page_id: int) -> KvPage:
         """A view of a page. PageOutOfBounds."""

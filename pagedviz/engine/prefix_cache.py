@@ -82,9 +82,11 @@ class SharedPrefixCache:
         """Whether a lookup can find this page."""
         return page_id in self._entry_of
 
-    def chain(self, adapter: str | None) -> PrefixChain | None:
-        """The hash chain a new sequence should keep for this cache."""
-        return PrefixChain(self.block_size, adapter)
+    def chain(self, token_ids: Sequence[int], adapter: str | None) -> PrefixChain | None:
+        """The hash chain of a new sequence, whose list of tokens it watches."""
+        chain = PrefixChain(token_ids, self.block_size, adapter)
+        chain.extend()
+        return chain
 
     # ---- finding -------------------------------------------------------------------------
 
@@ -101,8 +103,8 @@ class SharedPrefixCache:
 
     def match(self, token_ids: Sequence[int], adapter: str | None = None) -> PrefixMatch:
         """Longest cached prefix of a prompt; changes nothing."""
-        chain = PrefixChain(self.block_size, adapter)
-        chain.extend(token_ids)
+        chain = PrefixChain(token_ids, self.block_size, adapter)
+        chain.extend()
         entries = self.walk(chain, len(token_ids))
         page_ids = tuple(entry.oldest_page for entry in entries)
         return PrefixMatch(
@@ -169,8 +171,8 @@ class SharedPrefixCache:
                 f"{len(token_ids)} tokens do not fill {len(page_ids)} pages of {self.block_size} "
                 "slots; only full pages can be cached"
             )
-        chain = PrefixChain(self.block_size, adapter)
-        chain.extend(token_ids)
+        chain = PrefixChain(token_ids, self.block_size, adapter)
+        chain.extend()
         entries: list[Entry] = []
         for page_id in page_ids:
             self.add_page(chain, entries, page_id)
@@ -250,7 +252,7 @@ class SharedPrefixCache:
 class NoPrefixCache(SharedPrefixCache):
     """Prefix caching switched off: nothing is hashed, nothing is found."""
 
-    def chain(self, adapter: str | None) -> PrefixChain | None:
+    def chain(self, token_ids: Sequence[int], adapter: str | None) -> PrefixChain | None:
         return None
 
     def match(self, token_ids: Sequence[int], adapter: str | None = None) -> PrefixMatch:

@@ -81,29 +81,60 @@ class PrefixChain:
     """The full pages of one sequence's known tokens, with their hashes. It belongs to the request,
     so it outlives a preemption.
 
-    hashes[i] covers tokens 0 .. (i + 1) * block_size - 1; pages[i] holds the tokens of page i.
+    token_ids: the sequence's own list, which only grows. hashes[i] covers tokens
+    0 .. (i + 1) * block_size - 1; pages[i] holds the tokens of page i.
     """
 
-    __slots__ = ("_state", "adapter", "block_size", "hashes", "pages")
+    __slots__ = ("_state", "adapter", "block_size", "hashes", "pages", "token_ids")
 
-    def __init__(self, block_size: int, adapter: str | None = None) -> None:
+    def __init__(
+        self, token_ids: Sequence[int], block_size: int, adapter: str | None = None
+    ) -> None:
+        self.token_ids = token_ids
         self.block_size = block_size
         self.adapter = adapter
         self.hashes: list[int] = []
         self.pages: list[tuple[int, ...]] = []
         self._state = prefix_hash_seed(adapter)
 
-    def extend(self, token_ids: Sequence[int]) -> None:
-        """Hash the pages that `token_ids`, the whole sequence so far, has filled since."""
+    def extend(self) -> None:
+        """Hash the pages that the sequence has filled since the last call."""
         size = self.block_size
         start = len(self.hashes) * size
-        stop = len(token_ids) // size * size
-        fresh = token_ids[start:stop]
+        stop = len(self.token_ids) // size * size
         if stop - start == size:
-            self._state = roll_hash(self._state, fresh)
-            self.hashes.append(self._state)
-            self.pages.append(tuple(fresh))
-        elif fresh:
-            self.hashes += roll_page_hashes(self._state, fresh, size)
-            self.pages += [tuple(fresh[i : i + size]) for i in range(0, len(fresh), size)]
-            self._state = self.hashes[-1]
+            self._append(
+                self.token_ids[start:stop], roll_hash(self._state, self.token_ids[start:stop])
+            )
+        elif stop > start:
+            fresh = self.token_ids[start:stop]
+            hashes = roll_page_hashes(self._state, fresh, size)
+            for index, page_hash in enumerate(hashes):
+                self._append(fresh[index * size : (index + 1) * size], page_hash)
+
+    def _append(self, page: Sequence[int], page_hash: int) -> None:
+        self.pages.append(tuple(page))
+        self.hashes.append(page_hash)
+        self._state = page_hash
+
+
+# Below this many chains the loop over tokens is faster than 128 array operations.
+_MIN_TOGETHER = 24
+
+
+def extend_together(chains: Sequence[PrefixChain]) -> None:
+    """`extend` for many chains; those that filled one page each are rolled on side by side."""
+    ready = [c for c in chains if len(c.token_ids) // c.block_size == len(c.hashes) + 1]
+    if len(ready) >= _MIN_TOGETHER:
+        size = ready[0].block_size
+        pages = [c.token_ids[len(c.hashes) * size :][:size] for c in ready]
+        states = np.array([c._state for c in ready], dtype=np.uint64)  # [S]
+        data = np.array(pages, dtype="<u4").view(np.uint8)  # [S, size * 4]
+        prime = np.uint64(FNV_PRIME)
+        for column in data.T.astype(np.uint64):  # [S]
+            states ^= column
+            states *= prime
+        for chain, page, page_hash in zip(ready, pages, states.tolist(), strict=True):
+            chain._append(page, page_hash)
+    for chain in chains:
+        chain.extend()

@@ -64,31 +64,45 @@ class Scheduler:
 
     def _schedule_running(self, plan: StepPlan, budget: int) -> int:
         """Plan the running sequences in order; returns the budget left."""
-        # Local names: this loop runs for every sequence in every step.
-        sequences, num_tokens = plan.sequences, plan.num_tokens
-        reserve, emit = self._block_manager.reserve, self._emit
+        # Local names, and no call where nothing is due: this runs for every sequence in every step.
+        sequences, num_tokens, emit = plan.sequences, plan.num_tokens, self._emit
         chunk_size = self.config.chunk_size or budget
+        turned: list[tuple[Sequence, int]] = []
         for sequence in self.running:
+            if not budget:
+                break
             start = sequence.num_computed
             wanted = len(sequence.token_ids) - start
             if wanted > 1:
                 wanted = min(wanted, chunk_size, budget)
-            if not budget:
-                break
-            while True:
-                try:
-                    reserve(sequence.id, start + wanted)
+            if start + wanted > sequence.quiet_until:
+                # A preemption shortens the tail of the list that is being walked.
+                if not self._reserve(sequence, start + wanted, plan):
                     break
-                except OutOfPages:
-                    # Popping the tail of the list that is being walked only shortens the walk.
-                    if self._preempt_last(plan, by=sequence) is sequence:
-                        return budget
+                turned.append((sequence, start + wanted))
             sequences.append(sequence)
             num_tokens.append(wanted)
             budget -= wanted
             if emit is not None:
                 emit(SequenceScheduled(sequence.id, start, wanted))
+        self._turn_pages(turned)
         return budget
+
+    def _reserve(self, sequence: Sequence, num_tokens: int, plan: StepPlan) -> bool:
+        """Make room, preempting from the end of the running list; False if it hits itself."""
+        while True:
+            try:
+                self._block_manager.reserve(sequence.id, num_tokens)
+                return True
+            except OutOfPages:
+                if self._preempt_last(plan, by=sequence) is sequence:
+                    return False
+
+    def _turn_pages(self, turned: list[tuple[Sequence, int]]) -> None:
+        """Hash what the plan completes; note how long each sequence can do without us."""
+        self._block_manager.hash_pages([(sequence.id, stop) for sequence, stop in turned])
+        for sequence, _ in turned:
+            sequence.quiet_until = self._block_manager.quiet_until(sequence.id)
 
     def _preempt_last(self, plan: StepPlan, by: Sequence) -> Sequence:
         victim = self.running.pop()
@@ -111,8 +125,10 @@ class Scheduler:
                 sequence, reason, block_manager.pages_needed(sequence.id, sequence.num_tokens)
             )
             return False
-        chain = sequence.chain
-        hits = [] if chain is None else block_manager.cache.walk(chain, sequence.num_tokens)
+        hits: list[Entry] = []
+        if sequence.chain is not None:
+            sequence.chain.extend()  # a resumed sequence has generated tokens
+            hits = block_manager.cache.walk(sequence.chain, sequence.num_tokens)
         num_cached = len(hits) * block_size
         self._report_lookup(sequence, hits)
         wanted = min(sequence.num_tokens - num_cached, budget, config.chunk_size or budget)
@@ -121,6 +137,7 @@ class Scheduler:
             self._defer(sequence, *refusal)
             return False
         block_manager.reserve(sequence.id, num_cached + wanted, hits)
+        self._turn_pages([(sequence, num_cached + wanted)])
         self.running.append(self.waiting.popleft())
         sequence.admit(num_cached)
         plan.sequences.append(sequence)

@@ -68,14 +68,15 @@ SequenceState = Waiting | Prefilling | Decoding | Preempted | Finished
 class Sequence:
     """The unit of work. Only the engine and its scheduler change it.
 
-    forced_ids: output tokens given from outside instead of sampled ones, None = sample.
+    script: prompt + output tokens given from outside: where it reaches, nothing is sampled.
+    quiet_until: known tokens up to which the block manager has nothing to do for it.
     """
 
     __slots__ = (
         "adapter_id",
         "chain",
+        "eos_ids",
         "finish_reason",
-        "forced_ids",
         "id",
         "is_running",
         "max_new_tokens",
@@ -85,7 +86,10 @@ class Sequence:
         "num_computed",
         "num_preemptions",
         "num_prompt_tokens",
+        "quiet_until",
         "sampling",
+        "script",
+        "stop_ids",
         "token_ids",
     )
 
@@ -100,6 +104,7 @@ class Sequence:
         name: str | None = None,
         forced_ids: SequenceOf[int] | None = None,
         max_seq_len: int | None = None,
+        eos_ids: frozenset[int] = frozenset(),
     ) -> None:
         self.id = id
         self.name = str(id) if name is None else name
@@ -111,11 +116,14 @@ class Sequence:
         self.max_tokens = self.num_prompt_tokens + max_new_tokens
         if max_seq_len is not None:
             self.max_tokens = min(self.max_tokens, max_seq_len)
-        self.forced_ids = forced_ids
+        self.script = self.token_ids + list(forced_ids or ())
+        self.eos_ids = eos_ids
+        self.stop_ids = frozenset(self.sampling.stop_ids)
         self.chain: PrefixChain | None = None
         self.num_computed = 0
         self.num_cached = 0
         self.num_preemptions = 0
+        self.quiet_until = 0
         self.is_running = False
         self.finish_reason: FinishReason | None = None
 
@@ -196,21 +204,17 @@ class Sequence:
         EOS wins over a stop id, a stop id over the length. IllegalTransition unless decoding.
         """
         tokens = self.token_ids
-        num_tokens = len(tokens)
+        known = len(tokens)
         # The condition of is_decoding, spelt out: this runs for every sequence in every step.
-        if (
-            not self.is_running
-            or self.num_computed < num_tokens - (num_tokens > self.num_prompt_tokens)
-            or self.finish_reason is not None
-        ):
+        if not self.is_running or self.num_computed + (known > self.num_prompt_tokens) < known:
             raise IllegalTransition(f"{self.id} is {self.state.name} and cannot take a token")
-        self.num_computed = num_tokens
+        self.num_computed = known
         tokens.append(token_id)
-        if token_id == eos_token_id:
+        if token_id == eos_token_id or token_id in self.eos_ids:
             self.finish(FinishReason.EOS)
-        elif token_id in self.sampling.stop_ids:
+        elif token_id in self.stop_ids:
             self.finish(FinishReason.STOP)
-        elif num_tokens + 1 >= self.max_tokens:
+        elif known + 1 >= self.max_tokens:
             self.finish(FinishReason.MAX_LENGTH)
         else:
             return False

@@ -16,12 +16,13 @@ def build_snapshot(
     running: tuple[SeqId, ...],
 ) -> Snapshot:
     pool, cache = block_manager.pool, block_manager.cache
+    fills = _fills(block_manager, sequences)
     pages = tuple(
         PageView(
             page_id,
             pool.generations[page_id],
             pool.ref_counts[page_id],
-            pool.fills[page_id],
+            fills[page_id],
             cache.hash_of(page_id),
             cache.tokens_of(page_id),
         )
@@ -57,3 +58,17 @@ def build_snapshot(
         waiting=waiting,
         running=running,
     )
+
+
+def _fills(block_manager: BlockManager, sequences: SequenceManager) -> list[int]:
+    """[num_pages] slots with a token: read off the owners' computed tokens; a page that waits in
+    the queue with a hash is full."""
+    size = block_manager.pool.config.block_size
+    fills = [
+        size if page_id in block_manager.cache else 0 for page_id in block_manager.pool.page_ids
+    ]
+    for sequence in sequences:
+        for index, page_id in enumerate(sequences.page_table(sequence.id)):
+            filled = min(size, max(0, sequence.num_computed - index * size))
+            fills[page_id] = max(fills[page_id], filled)
+    return fills
