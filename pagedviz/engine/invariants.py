@@ -1,0 +1,126 @@
+"""The rules of the paged cache as one table, and the two calls that check them.
+
+Invariants: the checks need the read model and the events only, never an engine; a violation names
+the rule, whom it is about, and both numbers. Numbers that are missing from the table stand for
+rules that need a model or a family of sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from pagedviz.engine import state_rules, step_rules
+from pagedviz.engine.events import Event
+from pagedviz.engine.snapshot import Snapshot
+from pagedviz.engine.state_rules import Finding
+from pagedviz.engine.step_facts import StepFacts
+from pagedviz.engine.step_rules import CheckedStep
+
+
+class Violation(NamedTuple):
+    """A broken rule: its number and name, what is wrong with both numbers, and whom it is about."""
+
+    rule: int
+    name: str
+    message: str
+    page_id: int | None = None
+    seq_id: int | None = None
+
+    def __str__(self) -> str:
+        return f"rule {self.rule} ({self.name}): {self.message}"
+
+
+class Rule(NamedTuple):
+    """What must hold, in a few words and in a sentence."""
+
+    name: str
+    sentence: str
+
+
+RULES: dict[int, Rule] = {
+    1: Rule(
+        "free, cached or active",
+        "Free, cached and active pages are all pages, each in one of these states, and the free "
+        "queue holds every page without an owner exactly once.",
+    ),
+    2: Rule("ref counts", "The ref count of a page is the number of page tables that hold it."),
+    3: Rule(
+        "tables point at their own pages",
+        "No page table points at a free or cached page, and the generation it was given still "
+        "stands.",
+    ),
+    4: Rule(
+        "tables cover what is computed",
+        "A page table covers exactly its computed and scheduled tokens, and a page is filled just "
+        "as far as its owners have computed.",
+    ),
+    5: Rule(
+        "hashes tell the content",
+        "A findable hash points at a full page with exactly the tokens and the adapter it stands "
+        "for.",
+    ),
+    6: Rule("hashed pages are never written", "A hashed page is never written again."),
+    7: Rule(
+        "something makes progress",
+        "No sequence waits while nothing runs and nothing will change.",
+    ),
+    9: Rule("a hit leaves the map alone", "A prefix hit changes neither the map nor the hashes."),
+    10: Rule(
+        "scheduled tokens are known",
+        "At least one token is scheduled, and computed plus scheduled tokens are at most the known "
+        "ones.",
+    ),
+    11: Rule(
+        "attention reads own written slots",
+        "Attention reads only slots below computed plus scheduled, all written for this sequence's "
+        "tokens.",
+    ),
+}
+
+_STATE_RULES: dict[int, Callable[[Snapshot], Iterator[Finding]]] = {
+    1: state_rules.pages_are_free_cached_or_active,
+    2: state_rules.ref_counts_count_tables,
+    3: state_rules.tables_point_at_their_own_pages,
+    4: state_rules.tables_cover_what_is_computed,
+    5: state_rules.hashes_tell_the_content,
+}
+_STEP_RULES: dict[int, Callable[[CheckedStep], Iterator[Finding]]] = {
+    6: step_rules.hashed_pages_are_never_written,
+    7: step_rules.something_makes_progress,
+    9: step_rules.hits_leave_the_map_alone,
+    10: step_rules.scheduled_tokens_are_known,
+    11: step_rules.attention_reads_own_written_slots,
+}
+
+
+def check_snapshot(snapshot: Snapshot) -> list[Violation]:
+    """What breaks rules 1 to 5 at the end of a step (or before the first), by rule number."""
+    return [
+        _violation(number, finding)
+        for number, rule in _STATE_RULES.items()
+        for finding in rule(snapshot)
+    ]
+
+
+def check_step(
+    before: Snapshot, events: Sequence[Event], after: Snapshot, *, more_arrivals: bool = False
+) -> list[Violation]:
+    """What a step breaks, by rule number: in the state it ends with, and on the way there.
+
+    before, after: the ends of the previous step and of this one. events: all between them, those
+    of requests submitted or aborted before the step included; they must fold from `before`.
+    more_arrivals: requests, commands, or recorded steps in which something is scheduled are still
+    to come, so that a step in which everybody waits is not yet the end (rule 7).
+    """
+    step = CheckedStep(before, StepFacts(before, events), after, more_arrivals)
+    on_the_way = [
+        _violation(number, finding)
+        for number, rule in _STEP_RULES.items()
+        for finding in rule(step)
+    ]
+    return check_snapshot(after) + on_the_way
+
+
+def _violation(number: int, finding: Finding) -> Violation:
+    return Violation(number, RULES[number].name, finding.message, finding.page_id, finding.seq_id)
