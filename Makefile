@@ -1,9 +1,9 @@
 # pagedviz: `make help` lists the targets. Needs make and Python 3.11 or newer, nothing else;
 # `make PYTHON=python3.12 app` chooses an interpreter, `make VENV=/tmp/venv test` another folder.
 
+USABLE := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
-	$$p -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
-	&& echo $$p && break; done)
+	$$p -c '$(USABLE)' 2>/dev/null && echo $$p && exit; done; echo false)
 VENV ?= .venv
 RUN := $(VENV)/bin/python
 PYTEST := $(RUN) -m pytest
@@ -51,7 +51,7 @@ clean:  ## remove what the other targets made, the environment included
 # --- the environment: rebuilt when a requirements file is newer than its stamp ------------------
 
 $(RUN):
-	@test -n "$(PYTHON)" || { echo "pagedviz needs Python 3.11 or newer with venv and pip \
+	@$(PYTHON) -c '$(USABLE)' || { echo "pagedviz needs Python 3.11 or newer with venv and pip \
 	(Debian: apt-get install python3-venv); if it has another name: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@echo "making $(VENV) with $(PYTHON)"
 	@$(PYTHON) -m venv $(VENV)
