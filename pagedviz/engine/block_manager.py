@@ -138,23 +138,36 @@ class BlockManager:
         `hits` (from `cache.walk`, for a sequence that holds no pages yet) come first, then the head
         of the queue. Raises SequenceNotFound, OutOfPages, MaxPagesExceeded.
         """
-        holding = self._holding(seq_id)
+        holding = self._holdings.get(seq_id)
+        if holding is None:
+            raise SequenceNotFound(seq_id)
         table = holding.table
         num_held = len(table.page_ids)
         num_new = -(-num_tokens // self._block_size) - num_held - len(hits)
-        if num_new > 0 or hits:
-            limit = self.config.max_pages_per_seq
-            if limit is not None and num_held + len(hits) + num_new > limit:
-                raise MaxPagesExceeded(seq_id, num_held + len(hits) + num_new, limit)
-            needed = num_new + self._idle_hits(hits)
-            if needed > self.pool.free_count:
-                raise OutOfPages(needed, self.pool.free_count)
-            # Hits leave the queue before it is popped, or a page could evict its own prefix.
-            if hits:
-                self._take_hits(seq_id, holding, hits)
-            for _ in range(num_new):
-                self._allocate(seq_id, table)
+        if num_new <= 0 and not hits:
+            return []
+        limit = self.config.max_pages_per_seq
+        if limit is not None and num_held + len(hits) + num_new > limit:
+            raise MaxPagesExceeded(seq_id, num_held + len(hits) + num_new, limit)
+        needed = num_new + self._idle_hits(hits) if hits else num_new
+        if needed > len(self.pool.queue):
+            raise OutOfPages(needed, len(self.pool.queue))
+        # Hits leave the queue before it is popped, or a page could evict its own prefix.
+        if hits:
+            self._take_hits(seq_id, holding, hits)
+        for _ in range(num_new):
+            self._allocate(seq_id, table)
+        self._note_next_turn(holding)
         return table.page_ids[num_held:]
+
+    def _note_next_turn(self, holding: _Holding) -> None:
+        table = holding.table
+        table.quiet_until = len(table.page_ids) * self._block_size
+        if holding.chain is not None:
+            # One short of the next page's last slot: the token that takes it completes the page.
+            next_full = (holding.num_hashed + 1) * self._block_size
+            if table.quiet_until >= next_full:
+                table.quiet_until = next_full - 1
 
     def _idle_hits(self, hits: Sequence[Entry]) -> int:
         ref_counts = self.pool.ref_counts
@@ -172,19 +185,17 @@ class BlockManager:
         holding.entries = list(hits)
         holding.num_hashed = len(hits)
 
-    def _allocate(self, seq_id: SeqId, table: PageTable) -> PageId:
-        emit = self._emit
-        head = self.pool.queue.head
-        # Eviction is lazy: a cached page keeps its content until it is taken for something else.
-        page_hash = None if head is None else self.cache.forget_page(head)
-        if emit is not None and head is not None and page_hash is not None:
-            emit(PageEvicted(head, page_hash))
+    def _allocate(self, seq_id: SeqId, table: PageTable) -> None:
         page_id = self.pool.alloc_page()
         generation = self.pool.generations[page_id]
-        table.append(page_id, generation)
-        if emit is not None:
-            emit(PageAllocated(page_id, generation, seq_id, len(table) - 1))
-        return page_id
+        # Eviction is lazy: a cached page keeps its content until it is taken for something else.
+        page_hash = self.cache.forget_page(page_id) if page_id in self.cache.entry_of else None
+        if self._emit is not None:
+            if page_hash is not None:
+                self._emit(PageEvicted(page_id, page_hash))
+            self._emit(PageAllocated(page_id, generation, seq_id, len(table.page_ids)))
+        table.page_ids.append(page_id)
+        table.generations.append(generation)
 
     def hash_pages(self, covered: Sequence[tuple[SeqId, int]]) -> None:
         """Make the pages findable that lie whole below each (seq_id, num_tokens).
@@ -193,14 +204,14 @@ class BlockManager:
         of the same step can share it. That is sound because a step writes all K/V of a layer
         before any attention of that layer reads.
         """
+        size, add_page, emit = self._block_size, self.cache.add_page, self._emit
         ready: list[tuple[SeqId, _Holding, PrefixChain, int]] = []
         for seq_id, num_tokens in covered:
             holding = self._holdings[seq_id]
-            num_full = num_tokens // self._block_size
+            num_full = num_tokens // size
             if holding.chain is not None and num_full > holding.num_hashed:
                 ready.append((seq_id, holding, holding.chain, num_full))
         extend_together([chain for _, _, chain, _ in ready])
-        add_page, emit = self.cache.add_page, self._emit
         for seq_id, holding, chain, num_full in ready:
             for index in range(holding.num_hashed, num_full):
                 if len(holding.entries) < index:
@@ -210,13 +221,7 @@ class BlockManager:
                 if emit is not None and page_hash is not None:
                     emit(PageHashed(page_id, page_hash, seq_id, index))
             holding.num_hashed = num_full
-
-    def quiet_until(self, seq_id: SeqId) -> int:
-        """Up to how many tokens neither `reserve` nor `hash_pages` has anything to do."""
-        holding = self._holding(seq_id)
-        if holding.chain is None:
-            return holding.table.capacity
-        return min(holding.table.capacity, (holding.num_hashed + 1) * self._block_size - 1)
+            self._note_next_turn(holding)
 
     def release(self, seq_id: SeqId) -> None:
         """Let go of all pages, last page first, and keep the empty table.
@@ -227,19 +232,20 @@ class BlockManager:
         """
         holding = self._holding(seq_id)
         pool, cache, table, emit = self.pool, self.cache, holding.table, self._emit
-        front = pool.queue.head
+        front = pool.queue_head
+        unhashed: list[PageId] = []
         for page_id in reversed(table.page_ids):
             ref_count = pool.release_page(page_id)
             before = None
-            if ref_count == 0:
-                if page_id not in cache:
-                    pool.fills[page_id] = 0
-                    before = front
-                pool.queue.insert_before(page_id, before)
+            if ref_count == 0 and page_id in cache:
+                pool.queue[page_id] = None
+            elif ref_count == 0:
+                unhashed.append(page_id)
+                before = front
             if emit is not None:
                 emit(PageReleased(page_id, seq_id, ref_count, before))
-        table.page_ids.clear()
-        table.generations.clear()
+        pool.put_in_front(unhashed)
+        table.clear()
         holding.entries = []
         holding.num_hashed = 0
 

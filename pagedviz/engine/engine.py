@@ -24,6 +24,7 @@ from pagedviz.engine.events import (
     SlotsWritten,
     StateChanged,
     TokenSampled,
+    new_event,
 )
 from pagedviz.engine.ids import AdapterKey, SeqId
 from pagedviz.engine.pages import KvPageConfig, KvPagePool
@@ -252,7 +253,7 @@ class Engine:
         emit, sampled = self._emit, outcome.sampled
         if emit is not None:
             for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
-                emit(SlotsWritten(sequence.id, sequence.num_computed, num_tokens))
+                emit(new_event(SlotsWritten, (sequence.id, sequence.num_computed, num_tokens)))
         for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
             known = len(sequence.token_ids)
             stop = sequence.num_computed + num_tokens
@@ -273,7 +274,7 @@ class Engine:
             is_last = sequence.push_token(token_id)
             sampled.append(token_id)
             if emit is not None:
-                emit(TokenSampled(sequence.id, token_id))
+                emit(new_event(TokenSampled, (sequence.id, token_id)))
             if is_last:
                 outcome.finished.append(sequence.id)
                 self._leave(sequence)

@@ -16,12 +16,14 @@ from pagedviz.engine.ids import PageId
 
 
 class PageTable:
-    __slots__ = ("block_size", "generations", "page_ids")
+    __slots__ = ("block_size", "generations", "page_ids", "quiet_until")
 
     def __init__(self, block_size: int) -> None:
         self.block_size = block_size
         self.page_ids: list[PageId] = []
         self.generations: list[int] = []
+        # Up to how many tokens the block manager has nothing to do: no page to take, none to hash.
+        self.quiet_until = 0
 
     def __len__(self) -> int:
         return len(self.page_ids)
@@ -40,6 +42,11 @@ class PageTable:
     def append(self, page_id: PageId, generation: int) -> None:
         self.page_ids.append(page_id)
         self.generations.append(generation)
+
+    def clear(self) -> None:
+        self.page_ids.clear()
+        self.generations.clear()
+        self.quiet_until = 0
 
     def resolve(self, position: int) -> tuple[PageId, int]:
         """(page_id, offset) of a token position. SlotOutOfRange beyond the pages held."""

@@ -9,6 +9,7 @@ often it has been allocated; its fill is the number of its leading slots that ho
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +26,6 @@ from pagedviz.engine.errors import (
     PageOutOfBounds,
     SlotOutOfRange,
 )
-from pagedviz.engine.free_queue import LinkedQueue
 from pagedviz.engine.ids import PageId
 
 # Storage above this is refused; the bundled model needs a few megabytes.
@@ -62,7 +62,8 @@ class KvPagePool:
         check_int("num_pages", num_pages, 1, MAX_PAGES)
         self.config = config
         self.page_ids = [PageId(i) for i in range(num_pages)]
-        self.queue: LinkedQueue[PageId] = LinkedQueue(self.page_ids)
+        # A doubly linked list in C: the head is taken next, a hit leaves the middle in O(1).
+        self.queue: OrderedDict[PageId, None] = OrderedDict.fromkeys(self.page_ids)
         self.ref_counts = [0] * num_pages
         self.generations = [0] * num_pages
         self.fills = [0] * num_pages
@@ -77,6 +78,11 @@ class KvPagePool:
     def free_count(self) -> int:
         """Pages without an owner, cached ones included."""
         return len(self.queue)
+
+    @property
+    def queue_head(self) -> PageId | None:
+        """The page that is taken next."""
+        return next(iter(self.queue), None)
 
     @property
     def memory_bytes(self) -> int:
@@ -113,9 +119,10 @@ class KvPagePool:
 
     def alloc_page(self) -> PageId:
         """Take the head of the free queue: ref_count 1, next generation, empty. OutOfPages."""
-        if not self.queue:
-            raise OutOfPages(1, 0)
-        page_id = self.queue.popleft()
+        try:
+            page_id, _ = self.queue.popitem(last=False)
+        except KeyError:
+            raise OutOfPages(1, 0) from None
         self.ref_counts[page_id] = 1
         self.generations[page_id] += 1
         self.fills[page_id] = 0
@@ -125,7 +132,7 @@ class KvPagePool:
         """One owner more, out of the queue if it was there; returns the ref_count."""
         page_id = self.check_page(page_id)
         if self.ref_counts[page_id] == 0:
-            self.queue.remove(page_id)
+            del self.queue[page_id]
         self.ref_counts[page_id] += 1
         return self.ref_counts[page_id]
 
@@ -145,10 +152,16 @@ class KvPagePool:
         page_id = self.check_page(page_id)
         if self.release_page(page_id) == 0:
             if self.is_findable(page_id):
-                self.queue.append(page_id)
+                self.queue[page_id] = None
             else:
-                self.fills[page_id] = 0
-                self.queue.insert_before(page_id, self.queue.head)
+                self.put_in_front([page_id])
+
+    def put_in_front(self, page_ids: Sequence[PageId]) -> None:
+        """Unowned pages whose content is worthless join the queue's front, in this order."""
+        for page_id in reversed(page_ids):
+            self.fills[page_id] = 0
+            self.queue[page_id] = None
+            self.queue.move_to_end(page_id, last=False)
 
     def mark_filled(self, page_ids: Sequence[PageId], num_tokens: int) -> None:
         """The K/V of a sequence's first `num_tokens` tokens have been stored in these pages."""

@@ -66,7 +66,8 @@ class SharedPrefixCache:
         """The step under way; evictions are remembered under it."""
         self._entries: dict[int, Entry] = {}
         self._roots: dict[str | None, Entry] = {}
-        self._entry_of: dict[PageId, Entry] = {}
+        self.entry_of: dict[PageId, Entry] = {}
+        """Every page that a lookup can find."""
         self._evicted: dict[int, int] = {}
 
     @staticmethod
@@ -80,7 +81,7 @@ class SharedPrefixCache:
 
     def __contains__(self, page_id: object) -> bool:
         """Whether a lookup can find this page."""
-        return page_id in self._entry_of
+        return page_id in self.entry_of
 
     def chain(self, token_ids: Sequence[int], adapter: str | None) -> PrefixChain | None:
         """The hash chain of a new sequence, whose list of tokens it watches."""
@@ -193,24 +194,24 @@ class SharedPrefixCache:
         elif entry.parent is not parent or entry.token_ids != token_ids:
             return None
         entry.page_ids[page_id] = None
-        self._entry_of[page_id] = entry
+        self.entry_of[page_id] = entry
         if self._evicted:
             self._evicted.pop(page_hash, None)
         entries.append(entry)
         return page_hash
 
     def hash_of(self, page_id: PageId) -> int | None:
-        entry = self._entry_of.get(page_id)
+        entry = self.entry_of.get(page_id)
         return None if entry is None else entry.page_hash
 
     def tokens_of(self, page_id: PageId) -> tuple[int, ...]:
         """Tokens of a findable page; empty for any other."""
-        entry = self._entry_of.get(page_id)
+        entry = self.entry_of.get(page_id)
         return () if entry is None else entry.token_ids
 
     def forget_page(self, page_id: PageId) -> int | None:
         """Nothing finds this page any more; returns the hash it had."""
-        entry = self._entry_of.pop(page_id, None)
+        entry = self.entry_of.pop(page_id, None)
         if entry is None:
             return None
         page_hash = entry.page_hash

@@ -9,6 +9,7 @@ never recomputed from the start.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from functools import cache
 
@@ -82,10 +83,10 @@ class PrefixChain:
     so it outlives a preemption.
 
     token_ids: the sequence's own list, which only grows. hashes[i] covers tokens
-    0 .. (i + 1) * block_size - 1; pages[i] holds the tokens of page i.
+    0 .. (i + 1) * block_size - 1; pages[i] holds the tokens of page i. state: the newest hash.
     """
 
-    __slots__ = ("_state", "adapter", "block_size", "hashes", "pages", "token_ids")
+    __slots__ = ("adapter", "block_size", "hashes", "pages", "state", "token_ids")
 
     def __init__(
         self, token_ids: Sequence[int], block_size: int, adapter: str | None = None
@@ -95,7 +96,7 @@ class PrefixChain:
         self.adapter = adapter
         self.hashes: list[int] = []
         self.pages: list[tuple[int, ...]] = []
-        self._state = prefix_hash_seed(adapter)
+        self.state = prefix_hash_seed(adapter)
 
     def extend(self) -> None:
         """Hash the pages that the sequence has filled since the last call."""
@@ -104,37 +105,44 @@ class PrefixChain:
         stop = len(self.token_ids) // size * size
         if stop - start == size:
             self._append(
-                self.token_ids[start:stop], roll_hash(self._state, self.token_ids[start:stop])
+                self.token_ids[start:stop], roll_hash(self.state, self.token_ids[start:stop])
             )
         elif stop > start:
             fresh = self.token_ids[start:stop]
-            hashes = roll_page_hashes(self._state, fresh, size)
+            hashes = roll_page_hashes(self.state, fresh, size)
             for index, page_hash in enumerate(hashes):
                 self._append(fresh[index * size : (index + 1) * size], page_hash)
 
     def _append(self, page: Sequence[int], page_hash: int) -> None:
         self.pages.append(tuple(page))
         self.hashes.append(page_hash)
-        self._state = page_hash
+        self.state = page_hash
 
 
-# Below this many chains the loop over tokens is faster than 128 array operations.
+# Below this many chains the loop over tokens is faster than the array operations.
 _MIN_TOGETHER = 24
 
 
 def extend_together(chains: Sequence[PrefixChain]) -> None:
     """`extend` for many chains; those that filled one page each are rolled on side by side."""
     ready = [c for c in chains if len(c.token_ids) // c.block_size == len(c.hashes) + 1]
-    if len(ready) >= _MIN_TOGETHER:
-        size = ready[0].block_size
-        pages = [c.token_ids[len(c.hashes) * size :][:size] for c in ready]
-        states = np.array([c._state for c in ready], dtype=np.uint64)  # [S]
-        data = np.array(pages, dtype="<u4").view(np.uint8)  # [S, size * 4]
-        prime = np.uint64(FNV_PRIME)
-        for column in data.T.astype(np.uint64):  # [S]
-            states ^= column
-            states *= prime
-        for chain, page, page_hash in zip(ready, pages, states.tolist(), strict=True):
-            chain._append(page, page_hash)
-    for chain in chains:
-        chain.extend()
+    if len(ready) < _MIN_TOGETHER:
+        for chain in chains:
+            chain.extend()
+        return
+    size = ready[0].block_size
+    pages = [tuple(c.token_ids[(start := len(c.hashes) * size) : start + size]) for c in ready]
+    flat = array("I", [token_id for page in pages for token_id in page])
+    states = np.array([c.state for c in ready], dtype=np.uint64)  # [S]
+    data = np.frombuffer(flat, dtype=np.uint8).reshape(len(ready), -1)  # [S, size * 4]
+    prime = np.uint64(FNV_PRIME)
+    for column in data.T.astype(np.uint64):  # [S]
+        states ^= column
+        states *= prime
+    for chain, page, page_hash in zip(ready, pages, states.tolist(), strict=True):
+        chain.pages.append(page)
+        chain.hashes.append(page_hash)
+        chain.state = page_hash
+    if len(ready) < len(chains):
+        for chain in chains:
+            chain.extend()

@@ -26,6 +26,7 @@ from pagedviz.engine.events import (
     SequencePreempted,
     SequenceScheduled,
     StateChanged,
+    new_event,
 )
 from pagedviz.engine.ids import SeqId
 from pagedviz.engine.prefix_cache import Entry
@@ -67,7 +68,7 @@ class Scheduler:
         # Local names, and no call where nothing is due: this runs for every sequence in every step.
         sequences, num_tokens, emit = plan.sequences, plan.num_tokens, self._emit
         chunk_size = self.config.chunk_size or budget
-        turned: list[tuple[Sequence, int]] = []
+        turned: list[tuple[SeqId, int]] = []
         for sequence in self.running:
             if not budget:
                 break
@@ -75,17 +76,19 @@ class Scheduler:
             wanted = len(sequence.token_ids) - start
             if wanted > 1:
                 wanted = min(wanted, chunk_size, budget)
-            if start + wanted > sequence.quiet_until:
+            if start + wanted > sequence.table.quiet_until:
                 # A preemption shortens the tail of the list that is being walked.
-                if not self._reserve(sequence, start + wanted, plan):
+                if start + wanted > sequence.table.capacity and not self._reserve(
+                    sequence, start + wanted, plan
+                ):
                     break
-                turned.append((sequence, start + wanted))
+                turned.append((sequence.id, start + wanted))
             sequences.append(sequence)
             num_tokens.append(wanted)
             budget -= wanted
             if emit is not None:
-                emit(SequenceScheduled(sequence.id, start, wanted))
-        self._turn_pages(turned)
+                emit(new_event(SequenceScheduled, (sequence.id, start, wanted)))
+        self._block_manager.hash_pages(turned)
         return budget
 
     def _reserve(self, sequence: Sequence, num_tokens: int, plan: StepPlan) -> bool:
@@ -97,12 +100,6 @@ class Scheduler:
             except OutOfPages:
                 if self._preempt_last(plan, by=sequence) is sequence:
                     return False
-
-    def _turn_pages(self, turned: list[tuple[Sequence, int]]) -> None:
-        """Hash what the plan completes; note how long each sequence can do without us."""
-        self._block_manager.hash_pages([(sequence.id, stop) for sequence, stop in turned])
-        for sequence, _ in turned:
-            sequence.quiet_until = self._block_manager.quiet_until(sequence.id)
 
     def _preempt_last(self, plan: StepPlan, by: Sequence) -> Sequence:
         victim = self.running.pop()
@@ -137,7 +134,7 @@ class Scheduler:
             self._defer(sequence, *refusal)
             return False
         block_manager.reserve(sequence.id, num_cached + wanted, hits)
-        self._turn_pages([(sequence, num_cached + wanted)])
+        block_manager.hash_pages([(sequence.id, num_cached + wanted)])
         self.running.append(self.waiting.popleft())
         sequence.admit(num_cached)
         plan.sequences.append(sequence)

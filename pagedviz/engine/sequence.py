@@ -18,6 +18,7 @@ from enum import Enum
 
 from pagedviz.engine.errors import ConfigError, IllegalTransition
 from pagedviz.engine.ids import AdapterKey, SeqId
+from pagedviz.engine.page_table import PageTable
 from pagedviz.engine.prefix_hash import PrefixChain
 from pagedviz.engine.sampling import SamplingParams
 
@@ -69,13 +70,13 @@ class Sequence:
     """The unit of work. Only the engine and its scheduler change it.
 
     script: prompt + output tokens given from outside: where it reaches, nothing is sampled.
-    quiet_until: known tokens up to which the block manager has nothing to do for it.
+    table: the block manager's own object. end_reasons: tokens that end the sequence.
     """
 
     __slots__ = (
         "adapter_id",
         "chain",
-        "eos_ids",
+        "end_reasons",
         "finish_reason",
         "id",
         "is_running",
@@ -86,12 +87,13 @@ class Sequence:
         "num_computed",
         "num_preemptions",
         "num_prompt_tokens",
-        "quiet_until",
         "sampling",
         "script",
-        "stop_ids",
+        "table",
         "token_ids",
     )
+
+    table: PageTable  # set when a sequence manager takes the sequence in
 
     def __init__(
         self,
@@ -117,13 +119,12 @@ class Sequence:
         if max_seq_len is not None:
             self.max_tokens = min(self.max_tokens, max_seq_len)
         self.script = self.token_ids + list(forced_ids or ())
-        self.eos_ids = eos_ids
-        self.stop_ids = frozenset(self.sampling.stop_ids)
+        self.end_reasons = dict.fromkeys(self.sampling.stop_ids, FinishReason.STOP)
+        self.end_reasons |= dict.fromkeys(eos_ids, FinishReason.EOS)
         self.chain: PrefixChain | None = None
         self.num_computed = 0
         self.num_cached = 0
         self.num_preemptions = 0
-        self.quiet_until = 0
         self.is_running = False
         self.finish_reason: FinishReason | None = None
 
@@ -210,10 +211,9 @@ class Sequence:
             raise IllegalTransition(f"{self.id} is {self.state.name} and cannot take a token")
         self.num_computed = known
         tokens.append(token_id)
-        if token_id == eos_token_id or token_id in self.eos_ids:
-            self.finish(FinishReason.EOS)
-        elif token_id in self.stop_ids:
-            self.finish(FinishReason.STOP)
+        if token_id == eos_token_id or token_id in self.end_reasons:
+            is_eos = token_id == eos_token_id
+            self.finish(FinishReason.EOS if is_eos else self.end_reasons[token_id])
         elif known + 1 >= self.max_tokens:
             self.finish(FinishReason.MAX_LENGTH)
         else:

@@ -31,6 +31,7 @@ class SequenceManager:
         if sequence.id in self._sequences:
             raise SequenceExists(sequence.id)
         table = self._block_manager.register(sequence.id, sequence.chain)
+        sequence.table = table
         self._sequences[sequence.id] = sequence
         self._next_id = max(self._next_id, sequence.id + 1)
         return table
