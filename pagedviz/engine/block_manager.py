@@ -171,17 +171,20 @@ class BlockManager:
 
     def _idle_hits(self, hits: Sequence[Entry]) -> int:
         ref_counts = self.pool.ref_counts
-        return sum(1 for entry in hits if not ref_counts[entry.oldest_page])
+        return [ref_counts[next(iter(entry.page_ids))] for entry in hits].count(0)
 
     def _take_hits(self, seq_id: SeqId, holding: _Holding, hits: Sequence[Entry]) -> None:
         pool, table, emit = self.pool, holding.table, self._emit
+        queue, ref_counts = pool.queue, pool.ref_counts
         assert not table.page_ids
-        for index, entry in enumerate(hits):
-            page_id = entry.oldest_page
-            ref_count = pool.share_page(page_id)
-            table.append(page_id, pool.generations[page_id])
+        table.page_ids = [entry.oldest_page for entry in hits]
+        table.generations = [pool.generations[page_id] for page_id in table.page_ids]
+        for index, page_id in enumerate(table.page_ids):
+            if not ref_counts[page_id]:
+                del queue[page_id]
+            ref_counts[page_id] += 1
             if emit is not None:
-                emit(PageShared(page_id, ref_count, seq_id, index))
+                emit(PageShared(page_id, ref_counts[page_id], seq_id, index))
         holding.entries = list(hits)
         holding.num_hashed = len(hits)
 

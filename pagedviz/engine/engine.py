@@ -259,9 +259,9 @@ class Engine:
             stop = sequence.num_computed + num_tokens
             if num_tokens > 1 or stop < known or known == sequence.num_prompt_tokens:
                 self._book_prefill(sequence, stop)
-            if stop < known:
-                sampled.append(None)
-                continue
+                if stop < known:
+                    sampled.append(None)
+                    continue
             if known < len(sequence.script):
                 token_id = sequence.script[known]
             else:

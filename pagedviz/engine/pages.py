@@ -128,14 +128,6 @@ class KvPagePool:
         self.fills[page_id] = 0
         return page_id
 
-    def share_page(self, page_id: int) -> int:
-        """One owner more, out of the queue if it was there; returns the ref_count."""
-        page_id = self.check_page(page_id)
-        if self.ref_counts[page_id] == 0:
-            del self.queue[page_id]
-        self.ref_counts[page_id] += 1
-        return self.ref_counts[page_id]
-
     def release_page(self, page_id: int) -> int:
         """One owner fewer; returns the ref_count. At 0 the caller queues the page. DoubleFree."""
         page_id = self.check_page(page_id)

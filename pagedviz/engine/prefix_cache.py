@@ -118,19 +118,16 @@ class SharedPrefixCache:
         At most (num_tokens - 1) // block_size: at least one token must be computed, since a hit
         has K/V but no logits.
         """
-        find = self._entries.get
+        entries = self._entries
         parent = self._roots.get(chain.adapter)
         found: list[Entry] = []
         limit = (num_tokens - 1) // self.block_size
         for page_hash, token_ids in zip(chain.hashes[:limit], chain.pages, strict=False):
-            entry = find(page_hash)
-            if (
-                entry is None
-                or entry.parent is not parent
-                or entry.token_ids != token_ids
-                or not entry.page_ids
-            ):
+            entry = entries.get(page_hash)
+            if entry is None or not entry.page_ids:
                 break
+            if entry.parent is not parent or entry.token_ids != token_ids:
+                break  # a hash collision
             found.append(entry)
             parent = entry
         return found

@@ -62,12 +62,11 @@ def roll_page_hashes(state: int, token_ids: Sequence[int], block_size: int) -> l
 
     The low bytes follow a chain of their own, which is cheap; the sum is one product a page.
     """
-    data = np.array(token_ids, dtype="<u4").view(np.uint8)  # [num_pages * block_size * 4]
+    data = np.frombuffer(array("I", token_ids), dtype=np.uint8)  # [num_pages * block_size * 4]
     low = state & 0xFF
-    before = np.array(
-        [low, *[low := _NEXT_LOW[low ^ byte] for byte in data.tobytes()]][:-1], dtype=np.uint8
-    )
-    delta = (before ^ data).astype(np.int64) - before  # [num_pages * page_bytes]
+    lows = bytes([low, *[low := _NEXT_LOW[low ^ byte] for byte in data.tobytes()]])
+    before = np.frombuffer(lows, dtype=np.uint8)[:-1]  # low byte of the state before each byte
+    delta = (before ^ data).astype(np.int64) - before
     powers = _powers(4 * block_size)
     sums = delta.view(np.uint64).reshape(-1, len(powers)) @ powers  # [num_pages], mod 2**64
     shift = int(powers[0])
