@@ -1,0 +1,300 @@
+"""Folds events into the state they describe, knowing nothing of the engine that emitted them.
+
+Invariants: an event assigns, it never decides (the only arithmetic is that of addresses: which
+page and slot a position lies in); mutable inside, what `snapshot` gives is frozen and shares every
+page and sequence that did not change with the snapshot before; an event that cannot apply raises
+TraceFormatError and changes nothing, so that an edited file never leads to nonsense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pagedviz.engine.errors import TraceFormatError
+from pagedviz.engine.events import (
+    AdmissionDeferred,
+    Event,
+    PageAllocated,
+    PageEvicted,
+    PageHashed,
+    PageReleased,
+    PageShared,
+    PrefixLookedUp,
+    SequenceAdmitted,
+    SequenceFinished,
+    SequencePreempted,
+    SequenceScheduled,
+    SequenceSubmitted,
+    SlotsWritten,
+    StateChanged,
+    TokenSampled,
+)
+from pagedviz.engine.free_queue import LinkedQueue
+from pagedviz.engine.snapshot import PageView, SequenceView, Snapshot
+from pagedviz.trace.open_sequences import OpenSequence, OpenSequences
+
+
+class Reducer:
+    """State after the events applied so far. `num_pages` pages of `block_size` slots."""
+
+    def __init__(self, num_pages: int, block_size: int) -> None:
+        pages = tuple(PageView(page_id) for page_id in range(num_pages))
+        self._load(Snapshot(0, block_size, pages, tuple(range(num_pages)), (), (), ()))
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot) -> Reducer:
+        """Continue from a moment inside or between steps."""
+        reducer = cls.__new__(cls)
+        reducer._load(snapshot)
+        return reducer
+
+    def _load(self, snapshot: Snapshot) -> None:
+        self.num_steps = snapshot.num_steps
+        self.block_size = snapshot.block_size
+        self._pages = list(snapshot.pages)
+        self._queue = LinkedQueue(snapshot.free_queue)
+        self._queue_ids: tuple[int, ...] | None = snapshot.free_queue
+        self._waiting = LinkedQueue(snapshot.waiting)
+        self._running = LinkedQueue(snapshot.running)
+        self._sequences = OpenSequences(snapshot.sequences)
+        self.num_tokens = sum(len(view.token_ids) for view in snapshot.sequences)
+        self._handlers: dict[type[Any], Callable[[Any], None]] = {
+            SequenceSubmitted: self._submitted,
+            PrefixLookedUp: self._looked_up,
+            AdmissionDeferred: self._deferred,
+            PageEvicted: self._evicted,
+            PageAllocated: self._allocated,
+            PageShared: self._shared,
+            PageHashed: self._hashed,
+            PageReleased: self._released,
+            SequenceAdmitted: self._admitted,
+            SequenceScheduled: self._scheduled,
+            SequencePreempted: self._preempted,
+            SlotsWritten: self._written,
+            TokenSampled: self._sampled,
+            StateChanged: self._state_changed,
+            SequenceFinished: self._finished,
+        }
+
+    def apply(self, event: Event) -> None:
+        """Assign what `event` says. TraceFormatError if it cannot apply here."""
+        self._handlers[type(event)](event)
+
+    def end_step(self) -> None:
+        self.num_steps += 1
+
+    def snapshot(self) -> Snapshot:
+        if self._queue_ids is None:
+            self._queue_ids = tuple(self._queue)
+        return Snapshot(
+            self.num_steps,
+            self.block_size,
+            tuple(self._pages),
+            self._queue_ids,
+            self._sequences.freeze(),
+            tuple(self._waiting),
+            tuple(self._running),
+        )
+
+    # ---- looking, without the price of a snapshot ----------------------------------------
+
+    @property
+    def num_items(self) -> int:
+        """About how many values a snapshot holds: pages, queue places, sequences, known tokens."""
+        return len(self._pages) + len(self._queue) + len(self._sequences) + self.num_tokens
+
+    @property
+    def free_count(self) -> int:
+        return len(self._queue)
+
+    def page(self, page_id: int) -> PageView:
+        if not 0 <= page_id < len(self._pages):
+            raise TraceFormatError(
+                f"page {page_id:d} does not exist: the pool has {len(self._pages)} pages"
+            )
+        return self._pages[page_id]
+
+    def is_running(self, seq_id: int) -> bool:
+        return seq_id in self._running
+
+    def sequence(self, seq_id: int) -> OpenSequence | SequenceView:
+        """To read at once, not to keep. TraceFormatError if it was never submitted."""
+        return self._sequences.look(seq_id)
+
+    def page_ids(self, seq_id: int) -> list[int] | tuple[int, ...]:
+        """The page table; to read at once, not to keep."""
+        return self._sequences.look(seq_id).page_ids
+
+    def written_page_ids(self, event: SlotsWritten) -> list[int] | tuple[int, ...]:
+        """The pages that hold the tokens the event is about."""
+        end = event.start + event.num_tokens
+        page_ids = self._sequences.look(event.seq_id).page_ids
+        if end > len(page_ids) * self.block_size:
+            raise TraceFormatError(
+                f"tokens {event.start} to {end - 1} of seq:{event.seq_id:d} have no slot: its "
+                f"{len(page_ids)} pages of {self.block_size} slots end before"
+            )
+        return page_ids[event.start // self.block_size : -(-end // self.block_size)]
+
+    # ---- one method an event, in the order of events.py ------------------------------------
+
+    def _submitted(self, event: SequenceSubmitted) -> None:
+        if event.seq_id in self._sequences:
+            raise TraceFormatError(f"seq:{event.seq_id:d} is submitted a second time")
+        if event.prompt_ids and len(event.prompt_ids) != event.num_prompt_tokens:
+            raise TraceFormatError(
+                f"seq:{event.seq_id:d} says {event.num_prompt_tokens} prompt tokens and lists "
+                f"{len(event.prompt_ids)}"
+            )
+        view = SequenceView(
+            event.seq_id,
+            event.name,
+            event.adapter,
+            event.num_prompt_tokens,
+            event.max_new_tokens,
+            event.prompt_ids or (None,) * event.num_prompt_tokens,
+        )
+        self._sequences.add(view)
+        self.num_tokens += event.num_prompt_tokens
+        self._waiting.append(event.seq_id)
+
+    def _looked_up(self, event: PrefixLookedUp) -> None:
+        self._sequences.look(event.seq_id)
+        for page_id in event.page_ids:
+            self.page(page_id)
+
+    def _deferred(self, event: AdmissionDeferred) -> None:
+        self._sequences.look(event.seq_id)
+
+    def _evicted(self, event: PageEvicted) -> None:
+        page = self.page(event.page_id)
+        self._pages[event.page_id] = PageView(page.page_id, page.generation, page.ref_count)
+
+    def _allocated(self, event: PageAllocated) -> None:
+        page = self.page(event.page_id)
+        if event.page_id not in self._queue:
+            raise TraceFormatError(
+                f"p{event.page_id:d} is allocated to seq:{event.seq_id:d} but is not in the free "
+                f"queue (ref_count {page.ref_count})"
+            )
+        if page.page_hash is not None:
+            raise TraceFormatError(
+                f"p{event.page_id:d} is allocated to seq:{event.seq_id:d} while it can still be "
+                "found by its hash; it must be evicted first"
+            )
+        self._join_table(event, event.generation)
+        self._leave_queue(event.page_id)
+        self._pages[event.page_id] = PageView(page.page_id, event.generation, 1)
+
+    def _shared(self, event: PageShared) -> None:
+        page = self.page(event.page_id)
+        self._join_table(event, page.generation)
+        if event.page_id in self._queue:
+            self._leave_queue(event.page_id)
+        self._pages[event.page_id] = page._replace(ref_count=event.ref_count)
+
+    def _hashed(self, event: PageHashed) -> None:
+        page = self.page(event.page_id)
+        sequence = self._sequences.look(event.seq_id)
+        table, index = sequence.page_ids, event.logical_index
+        if index >= len(table) or table[index] != event.page_id:
+            raise TraceFormatError(
+                f"p{event.page_id:d} is hashed as page {index} of seq:{event.seq_id:d}, which "
+                + (f"is p{table[index]:d}" if index < len(table) else f"has {len(table)} pages")
+            )
+        start = index * self.block_size
+        tokens = tuple(sequence.token_ids[start : start + self.block_size])
+        self._pages[event.page_id] = PageView(*page[:4], event.page_hash, tokens)
+
+    def _released(self, event: PageReleased) -> None:
+        page = self.page(event.page_id)
+        table = self._sequences.look(event.seq_id).page_ids
+        if not table or table[-1] != event.page_id:
+            raise TraceFormatError(
+                f"seq:{event.seq_id:d} releases p{event.page_id:d}, but "
+                + (f"its last page is p{table[-1]:d}" if table else "it holds no page")
+            )
+        fill = page.fill
+        if event.ref_count == 0:
+            before = event.queue_before
+            if event.page_id in self._queue:
+                raise TraceFormatError(f"p{event.page_id:d} joins the free queue a second time")
+            if before is not None and before not in self._queue:
+                raise TraceFormatError(
+                    f"p{event.page_id:d} joins the free queue before p{before:d}, which is not "
+                    "in it"
+                )
+            self._queue.insert_before(event.page_id, before)
+            self._queue_ids = None
+            # A hash keeps the content findable; without one the slots count as empty at once.
+            fill = 0 if page.page_hash is None else fill
+        sequence = self._sequences.change(event.seq_id)
+        sequence.page_ids.pop()
+        sequence.generations.pop()
+        self._pages[event.page_id] = page._replace(ref_count=event.ref_count, fill=fill)
+
+    def _admitted(self, event: SequenceAdmitted) -> None:
+        sequence = self._sequences.change(event.seq_id)
+        self._move(event.seq_id, self._waiting, "admitted", "waiting")
+        self._running.append(event.seq_id)
+        sequence.num_computed = sequence.num_cached = event.num_cached
+
+    def _scheduled(self, event: SequenceScheduled) -> None:
+        self._sequences.change(event.seq_id).num_scheduled = event.num_tokens
+
+    def _preempted(self, event: SequencePreempted) -> None:
+        self._sequences.look(event.by)
+        sequence = self._sequences.change(event.seq_id)
+        self._move(event.seq_id, self._running, "preempted", "running")
+        self._waiting.insert_before(event.seq_id, self._waiting.head)
+        sequence.num_computed = sequence.num_cached = sequence.num_scheduled = 0
+        sequence.num_preemptions += 1
+
+    def _written(self, event: SlotsWritten) -> None:
+        touched = self.written_page_ids(event)
+        end = event.start + event.num_tokens
+        first = event.start // self.block_size
+        for index, page_id in enumerate(touched, start=first):
+            page = self._pages[page_id]
+            fill = min(end - index * self.block_size, self.block_size)
+            if fill > page.fill:
+                self._pages[page_id] = PageView(
+                    page_id, page.generation, page.ref_count, fill, page.page_hash, page.token_ids
+                )
+        sequence = self._sequences.change(event.seq_id)
+        sequence.num_computed = end
+        sequence.num_scheduled = 0
+
+    def _sampled(self, event: TokenSampled) -> None:
+        self._sequences.change(event.seq_id).token_ids.append(event.token_id)
+        self.num_tokens += 1
+
+    def _state_changed(self, event: StateChanged) -> None:
+        self._sequences.change(event.seq_id).state = event.state
+
+    def _finished(self, event: SequenceFinished) -> None:
+        sequence = self._sequences.change(event.seq_id)
+        place = self._running if event.seq_id in self._running else self._waiting
+        self._move(event.seq_id, place, "finished", "running or waiting")
+        sequence.finish_reason = event.reason
+
+    def _join_table(self, event: PageAllocated | PageShared, generation: int) -> None:
+        held = len(self._sequences.look(event.seq_id).page_ids)
+        if event.logical_index != held:
+            raise TraceFormatError(
+                f"p{event.page_id:d} becomes page {event.logical_index} of seq:{event.seq_id:d}, "
+                f"which holds {held} pages"
+            )
+        sequence = self._sequences.change(event.seq_id)
+        sequence.page_ids.append(event.page_id)
+        sequence.generations.append(generation)
+
+    def _leave_queue(self, page_id: int) -> None:
+        self._queue.remove(page_id)
+        self._queue_ids = None
+
+    def _move(self, seq_id: int, place: LinkedQueue[int], verb: str, needed: str) -> None:
+        if seq_id not in place:
+            raise TraceFormatError(f"seq:{seq_id:d} is {verb} but is not {needed}")
+        place.remove(seq_id)

@@ -1,0 +1,255 @@
+"""A recorded run that can be asked for any moment, forwards and backwards at the same price.
+
+    events     step 0 ........ step 32 ....... step 64 .......       one StepRecord a step
+    index      ^ snapshot      ^ snapshot      ^ snapshot
+    at(40, 3)                  |----fold---->|
+
+Invariants: a trace only grows; a snapshot once given never changes; the index costs memory in
+proportion to the events, however large the pool; moments that are not recorded raise
+MomentNotFound. A trace may be read by several threads, as the sessions of one app do.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from threading import RLock
+from typing import Any, NamedTuple
+
+from pagedviz.engine.config import EngineConfig
+from pagedviz.engine.errors import MomentNotFound, TraceFormatError
+from pagedviz.engine.events import Event
+from pagedviz.engine.snapshot import Snapshot
+from pagedviz.engine.state_hash import state_hash, updated_state_hash
+from pagedviz.trace.reducer import Reducer
+
+FORMAT_VERSION = 1
+INDEX_EVERY = 32
+# A snapshot of a large pool waits for more events than 32 steps may bring: one per this many items
+# (pages, queue places, known tokens, sequences). It bounds the index at 64 bytes an event.
+_ITEMS_PER_EVENT = 8
+
+Candidates = tuple[tuple[int, float], ...]
+
+
+class KvShape(NamedTuple):
+    """What one token costs: 2 * num_layers * num_kv_heads * head_dim * dtype_bytes bytes."""
+
+    num_layers: int
+    num_kv_heads: int
+    head_dim: int
+    dtype_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceHeader:
+    """What a trace says about the run as a whole; a foreign one may know the first two only.
+
+    settings: the engine's. scenario_settings: what differed from the named scenario, as JSON
+    values. model: a name to show. kv: shape of the cache.
+    """
+
+    num_pages: int
+    block_size: int
+    producer: str = "unknown"
+    settings: EngineConfig | None = None
+    scenario: str | None = None
+    scenario_settings: Mapping[str, Any] | None = None
+    model: str | None = None
+    kv: KvShape | None = None
+    version: int = FORMAT_VERSION
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        if settings is None:
+            EngineConfig(num_pages=self.num_pages, block_size=self.block_size)
+        elif (settings.num_pages, settings.block_size) != (self.num_pages, self.block_size):
+            raise TraceFormatError(
+                f"the header says {self.num_pages} pages of {self.block_size} slots, its settings "
+                f"{settings.num_pages} pages of {settings.block_size}"
+            )
+
+
+class StepRecord(NamedTuple):
+    """One step: its events in order and, per sequence that sampled, the top candidates as
+    (token_id, log probability), the best first."""
+
+    events: tuple[Event, ...]
+    logprobs: Mapping[int, Candidates] | None = None
+
+
+class Moment(NamedTuple):
+    """The state after `event` events of `step`; 0 = its start, None = its end."""
+
+    step: int
+    event: int | None = None
+
+
+class FoldedStep(NamedTuple):
+    """A step with the state on both sides, for whoever checks the whole run."""
+
+    step: int
+    before: Snapshot
+    events: tuple[Event, ...]
+    after: Snapshot
+
+
+class Trace:
+    """Header and steps of a run. `query_cache` belongs to queries.py."""
+
+    def __init__(self, header: TraceHeader, steps: Iterable[StepRecord] = ()) -> None:
+        self.header = header
+        self.query_cache: dict[str, tuple[int, Any]] = {}
+        self._steps: list[StepRecord] = []
+        self._lock = RLock()
+        # The index: _marks[i] is the state at the start of step _mark_steps[i]. _tail has folded
+        # the steps before _num_folded; folding waits until somebody asks.
+        self._tail = Reducer(header.num_pages, header.block_size)
+        self._marks = [self._tail.snapshot()]
+        self._mark_steps = [0]
+        self._num_folded = 0
+        self._events_since_mark = 0
+        self._last: tuple[Moment, Snapshot] | None = None
+        self._last_hash: tuple[Snapshot, int] | None = None
+        for record in steps:
+            self.append(record)
+
+    def __repr__(self) -> str:
+        return f"<Trace of {self.num_steps} steps, {self.total_events} events>"
+
+    @property
+    def num_steps(self) -> int:
+        return len(self._steps)
+
+    @property
+    def steps(self) -> tuple[StepRecord, ...]:
+        return tuple(self._steps)
+
+    @property
+    def total_events(self) -> int:
+        return sum(len(record.events) for record in self._steps)
+
+    @property
+    def initial(self) -> Snapshot:
+        """Before the first step; an empty trace has this state too."""
+        return self._marks[0]
+
+    @property
+    def final(self) -> Snapshot:
+        """After the last step."""
+        return self.at(self.num_steps - 1) if self._steps else self.initial
+
+    def append(self, record: StepRecord) -> None:
+        """Add a step. It costs no more than that: folding waits until somebody asks."""
+        self._steps.append(record)
+
+    def record(self, step: int) -> StepRecord:
+        """MomentNotFound if the step is not recorded."""
+        if not 0 <= step < len(self._steps):
+            raise MomentNotFound(
+                f"step {step} is not recorded: the trace has steps 0 to {len(self._steps) - 1}"
+                if self._steps
+                else f"step {step} is not recorded: the trace is empty"
+            )
+        return self._steps[step]
+
+    def events(self, step: int) -> tuple[Event, ...]:
+        """MomentNotFound if the step is not recorded."""
+        return self.record(step).events
+
+    def num_events(self, step: int) -> int:
+        """MomentNotFound if the step is not recorded."""
+        return len(self.record(step).events)
+
+    def at(self, step: int, event: int | None = None) -> Snapshot:
+        """The state after `event` events of `step` (0 = its start, None = its end).
+
+        Raises MomentNotFound for a moment that is not recorded, TraceFormatError if the events
+        up to there do not fit together.
+        """
+        events = self.events(step)
+        if event is not None and not 0 <= event <= len(events):
+            raise MomentNotFound(
+                f"step {step} has no event {event}: its moments are 0 to {len(events)}"
+            )
+        moment = Moment(step, event)
+        with self._lock:
+            if self._last is None or self._last[0] != moment:
+                self._last = moment, self._fold_to(step, event)
+            return self._last[1]
+
+    def state_hash(self, step: int, event: int | None = None) -> int:
+        """The 64-bit state hash of a moment. Raises as `at` does."""
+        with self._lock:
+            snapshot = self.at(step, event)
+            if self._last_hash is None:
+                value = state_hash(snapshot)
+            else:
+                old, old_hash = self._last_hash
+                value = updated_state_hash(old_hash, old, snapshot)
+            self._last_hash = snapshot, value
+            return value
+
+    def fold(self) -> None:
+        """Build the index to the end. TraceFormatError names the first event that does not fit."""
+        with self._lock:
+            self._extend_index(self.num_steps)
+
+    def walk(self, start: int = 0) -> Iterator[FoldedStep]:
+        """Every step from `start` with the states around it, each event folded once."""
+        if start == self.num_steps:
+            return
+        before = self.at(start, 0)
+        reducer = Reducer.from_snapshot(before)
+        for step in range(start, self.num_steps):
+            events = self._steps[step].events
+            _apply(reducer, step, events)
+            reducer.end_step()
+            after = reducer.snapshot()
+            yield FoldedStep(step, before, events, after)
+            before = after
+
+    def _fold_to(self, step: int, event: int | None) -> Snapshot:
+        self._extend_index(step)
+        if step == self._num_folded - 1 and event is None:
+            return self._tail.snapshot()
+        place = bisect_right(self._mark_steps, step) - 1
+        reducer = Reducer.from_snapshot(self._marks[place])
+        for earlier in range(self._mark_steps[place], step):
+            _apply(reducer, earlier, self._steps[earlier].events)
+            reducer.end_step()
+        _apply(reducer, step, self._steps[step].events[:event])
+        if event is None:
+            reducer.end_step()
+        return reducer.snapshot()
+
+    def _extend_index(self, num_steps: int) -> None:
+        while self._num_folded < num_steps:
+            step = self._num_folded
+            try:
+                _apply(self._tail, step, self._steps[step].events)
+            except TraceFormatError:
+                # Half a step was applied: go back to where everything fitted.
+                self._tail = Reducer.from_snapshot(self._marks[-1])
+                self._num_folded = self._mark_steps[-1]
+                self._events_since_mark = 0
+                raise
+            self._tail.end_step()
+            self._num_folded = step + 1
+            self._events_since_mark += len(self._steps[step].events)
+            if self._num_folded - self._mark_steps[-1] >= INDEX_EVERY and (
+                self._events_since_mark * _ITEMS_PER_EVENT >= self._tail.num_items
+            ):
+                self._marks.append(self._tail.snapshot())
+                self._mark_steps.append(self._num_folded)
+                self._events_since_mark = 0
+
+
+def _apply(reducer: Reducer, step: int, events: tuple[Event, ...]) -> None:
+    apply = reducer.apply
+    try:
+        for event in events:
+            apply(event)
+    except TraceFormatError as error:
+        raise TraceFormatError(f"step {step}, {type(event).__name__}: {error}") from None
