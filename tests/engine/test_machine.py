@@ -1,0 +1,126 @@
+"""Random programs of submit, step and abort over small pools: no rule is broken, no page is lost,
+and with a model the tokens are those of a computation that knows no pages.
+
+200 programs, 2,000 under PAGEDVIZ_SOAK=1; the same ones every time.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from pagedviz.engine import EngineConfig, PagedVizError, SeqId
+from pagedviz.engine.errors import ConfigError
+from tests.engine.kit import ChainModel, CheckedEngine
+
+
+def tokens(number: int) -> tuple[int, ...]:
+    """Tokens 0, 1, 2 from one drawn number (bijective base 3): 0 is none, 1 to 3 are one token,
+    4 to 12 two, and so on."""
+    digits = []
+    while number > 0:
+        number, digit = divmod(number - 1, 3)
+        digits.append(digit)
+    return tuple(digits)
+
+
+# Few tokens and few prefixes, so that prompts share pages, diverge, and meet again.
+PREFIXES = ((), (0, 0, 0, 0), (0, 0, 0, 0, 1, 1, 1, 1), (0, 1, 2, 0, 1, 2, 0, 1, 2, 0))
+
+CONFIGS = st.builds(
+    EngineConfig,
+    num_pages=st.integers(3, 12),
+    block_size=st.integers(1, 5),
+    max_running=st.sampled_from((1, 2, 4, 8)),
+    max_tokens_per_step=st.sampled_from((1, 3, 6, 10, 20, 40)),
+    prefix_caching=st.sampled_from((True, True, True, False)),
+    full_prompt_gate=st.booleans(),
+    watermark=st.sampled_from((0.0, 0.0, 0.1, 0.3, 0.6)),
+    chunk_size=st.none() | st.integers(1, 6),
+    max_seq_len=st.none() | st.integers(3, 20),
+)
+REQUEST = st.tuples(
+    st.sampled_from(PREFIXES),
+    st.integers(0, 3**7).map(tokens),
+    st.integers(1, 3**5).map(tokens) | st.integers(3**9, 3**13).map(tokens),
+    st.sampled_from((None, None, "a")),
+)
+
+
+class EngineMachine(RuleBasedStateMachine):
+    @initialize(config=CONFIGS, has_model=st.booleans())
+    def start(self, config: EngineConfig, has_model: bool) -> None:
+        self.model = ChainModel(max_seq_len=config.max_seq_len or 64) if has_model else None
+        self.lab = CheckedEngine(config, self.model)
+        self.expected: dict[SeqId, tuple[int, ...]] = {}
+
+    # Several at once: a pool comes under pressure only when its owners grow together.
+    @rule(requests=st.lists(REQUEST, min_size=1, max_size=4))
+    def submit(
+        self, requests: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], str | None]]
+    ) -> None:
+        for prefix, rest, outputs, adapter in requests:
+            self.submit_one(prefix + rest, outputs, adapter)
+
+    def submit_one(
+        self, prompt: tuple[int, ...], outputs: tuple[int, ...], adapter: str | None
+    ) -> None:
+        num_events = len(self.lab.events)
+        forced = None if self.model is not None else outputs
+        try:
+            seq_id = self.lab.engine.submit(
+                prompt, max_new_tokens=len(outputs), forced_ids=forced, adapter=adapter
+            )
+        except ConfigError:
+            # Nothing hidden has changed either, or the next step would not fold.
+            assert len(self.lab.events) == num_events
+            return
+        room = (self.lab.engine.max_seq_len or 1000) - len(prompt)
+        self.expected[seq_id] = (
+            outputs[:room]
+            if self.model is None
+            else tuple(self.model.continuation(prompt, len(outputs)))
+        )
+
+    @rule(count=st.integers(1, 6))
+    def step(self, count: int) -> None:
+        for _ in range(count):
+            self.lab.step()
+
+    @rule(data=st.data())
+    def abort(self, data: st.DataObject) -> None:
+        seq_id = SeqId(data.draw(st.integers(0, len(self.expected)), label="seq_id"))
+        num_events = len(self.lab.events)
+        try:
+            self.lab.engine.abort(seq_id)
+        except PagedVizError:
+            assert len(self.lab.events) == num_events
+
+    @rule(data=st.data())
+    def abort_everything_at_once(self, data: st.DataObject) -> None:
+        if data.draw(st.integers(0, 9), label="one in ten") == 0:
+            for sequence in self.lab.engine.snapshot().sequences:
+                if sequence.finish_reason is None:
+                    self.lab.engine.abort(SeqId(sequence.seq_id))
+            self.lab.step()
+            self.lab.assert_all_is_free()
+
+    def teardown(self) -> None:
+        if not hasattr(self, "lab"):
+            return
+        self.lab.finish()
+        self.lab.step()  # commands given after the last step
+        self.lab.assert_all_is_free()
+        for sequence in self.lab.after.sequences:
+            generated = sequence.generated_ids
+            expected = self.expected[SeqId(sequence.seq_id)]
+            if sequence.finish_reason == "aborted":
+                assert generated == expected[: len(generated)]
+            else:
+                assert generated == expected
+
+
+EngineMachine.TestCase.settings = settings(stateful_step_count=30)
+TestEngineMachine = pytest.mark.filterwarnings("error")(EngineMachine.TestCase)
