@@ -1,0 +1,191 @@
+"""ScenarioRun: a scenario on an engine with a model, step by step, recorded.
+
+    before each step: submit what has arrived -> engine.step() -> recorder.end_step()
+
+Invariants: the same scenario and model give the same trace; sequence ids count up in the order of
+submission, requests of one step in the order of the file; `trace` and `engine` are at the same
+step; a run that was constructed can be run to its end (tokens, context and pool were checked).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pagedviz.engine.engine import Engine, LanguageModel, StepOutcome
+from pagedviz.engine.errors import ConfigError
+from pagedviz.engine.ids import SeqId
+from pagedviz.engine.sequence import Sequence, check_token_ids
+from pagedviz.scenarios.scenario import Request, Scenario
+from pagedviz.trace.recorder import Recorder
+from pagedviz.trace.trace import KvShape, Trace, TraceHeader
+
+# A pool is allocated whole when a run starts; a typing slip in the sidebar must not take it all.
+MAX_POOL_BYTES = 1 << 30
+_FLOAT_BYTES = 4
+
+
+class Tokenizer(Protocol):
+    def encode(self, text: str) -> list[int]: ...
+
+    def decode(self, token_ids: list[int]) -> str: ...
+
+
+class ScenarioModel(LanguageModel, Protocol):
+    """A language model that also reads and writes text; without a tokenizer (None) only scenarios
+    with prompt_ids run."""
+
+    @property
+    def tokenizer(self) -> Tokenizer | None: ...
+
+
+class ScenarioRun:
+    """model_name: what the trace says about the model.
+
+    Raises ConfigError for tokens the model does not have, requests beyond its context or the pool,
+    and a pool of more than MAX_POOL_BYTES.
+    """
+
+    def __init__(
+        self, scenario: Scenario, model: ScenarioModel, model_name: str | None = None
+    ) -> None:
+        self.scenario = scenario
+        self.model = model
+        self.seq_ids: dict[str, SeqId] = {}
+        """Of the requests submitted so far, by name."""
+        self._own_ids = {r.name: _prompt_tokens(r, model) for r in scenario.requests}
+        self._pending = list(scenario.requests)
+        # The step before which a request was first seen finished.
+        self._ended_before: dict[str, int] = {}
+        _check_pool(scenario, model)
+        _check_lengths(scenario, self._own_ids, model)
+        config = scenario.engine
+        self._recorder = Recorder(
+            TraceHeader(
+                num_pages=config.num_pages,
+                block_size=config.block_size,
+                producer="pagedviz",
+                settings=config,
+                scenario=scenario.name,
+                scenario_settings=dict(scenario.overrides) or None,
+                model=model_name,
+                kv=KvShape(model.num_layers, model.num_kv_heads, model.head_dim, _FLOAT_BYTES),
+            )
+        )
+        self.engine = Engine(config, model, self._recorder.emit)
+
+    @property
+    def trace(self) -> Trace:
+        """What was recorded so far; it grows with the run."""
+        return self._recorder.trace
+
+    @property
+    def is_done(self) -> bool:
+        """All requests have been submitted and have finished."""
+        return not self._pending and not self.engine.has_unfinished
+
+    def step(self) -> StepOutcome:
+        """Submit what has arrived and step the engine once, even if there is nothing to do."""
+        step = self.engine.num_steps
+        for request in [r for r in self._pending if self._is_due(r, step)]:
+            self._submit(request)
+            self._pending.remove(request)
+        outcome = self.engine.step()
+        self._recorder.end_step({int(i): best for i, best in outcome.logprobs.items()})
+        return outcome
+
+    def run(self, max_steps: int | None = None) -> Trace:
+        """Step until everything has finished, or `max_steps` times."""
+        while not self.is_done and (max_steps is None or max_steps > 0):
+            self.step()
+            max_steps = None if max_steps is None else max_steps - 1
+        return self.trace
+
+    def sequence(self, name: str) -> Sequence:
+        """The sequence of a request. KeyError until it has been submitted."""
+        return self.engine.sequences.get(self.seq_ids[name])
+
+    def text(self, name: str) -> str:
+        """What was generated for a request so far, special tokens left out; "" without a
+        tokenizer. KeyError until it has been submitted."""
+        tokenizer = self.model.tokenizer
+        generated = self.sequence(name).generated_ids
+        return "" if tokenizer is None else tokenizer.decode(generated)
+
+    def _is_due(self, request: Request, step: int) -> bool:
+        if request.follows is None:
+            return step >= request.arrival_step
+        if request.follows not in self.seq_ids or self.sequence(request.follows).is_active:
+            return False
+        ended_before = self._ended_before.setdefault(request.follows, step)
+        return step >= ended_before + request.after - 1
+
+    def _submit(self, request: Request) -> None:
+        history: list[int] = []
+        if request.follows is not None:
+            history = list(self.sequence(request.follows).token_ids)
+            # The end mark closes an answer; a conversation that goes on has none.
+            if history[-1] in self.model.eos_token_ids:
+                history.pop()
+        self.seq_ids[request.name] = self.engine.submit(
+            history + self._own_ids[request.name],
+            request.sampling,
+            request.max_new_tokens,
+            name=request.name,
+        )
+
+
+def _prompt_tokens(request: Request, model: ScenarioModel) -> list[int]:
+    """The request's own tokens, without those of the request it follows."""
+    if request.prompt_ids is not None:
+        token_ids = list(request.prompt_ids)
+    else:
+        assert request.prompt is not None
+        if model.tokenizer is None:
+            raise ConfigError(
+                f"request {request.name!r} has a text for a prompt, but the model has no "
+                "tokenizer.json to turn it into tokens; give prompt_ids"
+            )
+        token_ids = model.tokenizer.encode(request.prompt)
+        if request.follows is not None:
+            # What a vocabulary puts in front of every text (BOS) stands there already.
+            opening = model.tokenizer.encode("")
+            if opening and token_ids[: len(opening)] == opening:
+                del token_ids[: len(opening)]
+    check_token_ids(f"request {request.name!r}", token_ids, model.vocab_size)
+    return token_ids
+
+
+def _check_pool(scenario: Scenario, model: ScenarioModel) -> None:
+    config = scenario.engine
+    token_bytes = 2 * model.num_layers * model.num_kv_heads * model.head_dim * _FLOAT_BYTES
+    total = config.num_pages * config.block_size * token_bytes
+    if total > MAX_POOL_BYTES:
+        raise ConfigError(
+            f"num_pages {config.num_pages} times block_size {config.block_size} slots of "
+            f"{token_bytes} bytes make {total} bytes; the pool may take {MAX_POOL_BYTES}"
+        )
+
+
+def _check_lengths(scenario: Scenario, own_ids: dict[str, list[int]], model: ScenarioModel) -> None:
+    """Longest prompts first: what is refused here would otherwise end a run half way."""
+    config, longest = scenario.engine, dict[str, int]()
+    for request in scenario.requests:
+        history = 0 if request.follows is None else longest[request.follows]
+        prompt = history + len(own_ids[request.name])
+        total = longest[request.name] = prompt + request.max_new_tokens
+        parts = f"request {request.name!r}: {'up to ' if history else ''}{prompt} prompt tokens"
+        if history:
+            parts += f" ({history} of them from {request.follows!r})"
+        parts += f" and {request.max_new_tokens} new ones"
+        if total > model.max_seq_len:
+            raise ConfigError(
+                f"{parts} make {total}; the model's context holds {model.max_seq_len}: shorten the "
+                "prompt or lower max_new_tokens"
+            )
+        # The last sampled token is never computed, so it needs no slot.
+        num_pages = -(-(total - 1) // config.block_size)
+        if num_pages > config.num_pages:
+            raise ConfigError(
+                f"{parts} need {num_pages} pages of {config.block_size} slots; the pool has "
+                f"{config.num_pages}: enlarge it, shorten the prompt or lower max_new_tokens"
+            )
