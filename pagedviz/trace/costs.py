@@ -81,30 +81,30 @@ def hit_rate(trace: Trace) -> HitRate:
 
 class PreemptionCost(NamedTuple):
     """num_lost: computed tokens that preemptions threw away. num_rehit: of them, found again in
-    the prefix cache at the resume. num_waiting: of them, still to be resumed at the trace's end.
-    The rest was computed again."""
+    the prefix cache at the resume. num_pending: of them, of sequences that were not resumed up to
+    the trace's end. The rest was computed again."""
 
     num_preemptions: int
     num_lost: int
     num_rehit: int
-    num_waiting: int
+    num_pending: int
 
     @property
     def num_recomputed(self) -> int:
-        return self.num_lost - self.num_rehit - self.num_waiting
+        return self.num_lost - self.num_rehit - self.num_pending
 
 
 @remembered
 def preemption_cost(trace: Trace) -> PreemptionCost:
     """What preemption by recompute cost, in tokens."""
     num_preemptions = num_lost = num_rehit = 0
-    waiting: dict[int, int] = {}
+    pending: dict[int, int] = {}
     for record in trace.steps:
         for event in record.events:
             if isinstance(event, SequencePreempted):
                 num_preemptions += 1
                 num_lost += event.num_lost
-                waiting[event.seq_id] = event.num_lost
+                pending[event.seq_id] = event.num_lost
             elif isinstance(event, SequenceAdmitted):
-                num_rehit += min(waiting.pop(event.seq_id, 0), event.num_cached)
-    return PreemptionCost(num_preemptions, num_lost, num_rehit, sum(waiting.values()))
+                num_rehit += min(pending.pop(event.seq_id, 0), event.num_cached)
+    return PreemptionCost(num_preemptions, num_lost, num_rehit, sum(pending.values()))

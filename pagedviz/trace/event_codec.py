@@ -23,7 +23,8 @@ from pagedviz.engine.events import (
     SequenceSubmitted,
     SlotsWritten,
 )
-from pagedviz.trace.event_format import FORMAT, ROW_TYPES, AllWritten, Context, Field, Row, Turn
+from pagedviz.trace.event_format import FORMAT, ROW_TYPES, AllWritten, Field, Row, Turn
+from pagedviz.trace.implied import Context
 from pagedviz.trace.json_values import check_hash, show
 
 # A file may not make its reader hold more known tokens than this.

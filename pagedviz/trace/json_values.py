@@ -16,6 +16,7 @@ from pagedviz.engine.errors import TraceFormatError
 Check = Callable[[object], Any]
 
 MAX_INTEGER = (1 << 53) - 1
+MAX_LIMIT = (1 << 31) - 1
 MAX_TOKEN_ID = (1 << 32) - 1
 MAX_NAME = 1000
 MAX_WORD = 64
@@ -86,6 +87,11 @@ check_id = check_count
 
 def check_positive(value: object) -> int:
     return check_integer(value, 1, MAX_INTEGER)
+
+
+def check_limit(value: object) -> int:
+    """A number of tokens a request may ask for: 32 bits, so that sums over a trace fit in 64."""
+    return check_integer(value, 1, MAX_LIMIT)
 
 
 def check_token(value: object) -> int:

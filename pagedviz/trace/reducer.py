@@ -30,8 +30,8 @@ from pagedviz.engine.events import (
     StateChanged,
     TokenSampled,
 )
-from pagedviz.engine.free_queue import LinkedQueue
 from pagedviz.engine.snapshot import PageView, SequenceView, Snapshot
+from pagedviz.trace.linked_queue import LinkedQueue
 from pagedviz.trace.open_sequences import OpenSequence, OpenSequences
 
 
@@ -294,7 +294,7 @@ class Reducer:
         self._queue.remove(page_id)
         self._queue_ids = None
 
-    def _move(self, seq_id: int, place: LinkedQueue[int], verb: str, needed: str) -> None:
+    def _move(self, seq_id: int, place: LinkedQueue, verb: str, needed: str) -> None:
         if seq_id not in place:
             raise TraceFormatError(f"seq:{seq_id:d} is {verb} but is not {needed}")
         place.remove(seq_id)
