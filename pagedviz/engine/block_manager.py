@@ -60,9 +60,10 @@ class BlockManagerConfig:
 class _Holding:
     """What one sequence holds: its table, its hashes, and its pages' cache entries."""
 
-    __slots__ = ("chain", "entries", "num_hashed", "table")
+    __slots__ = ("chain", "entries", "num_hashed", "seq_id", "table")
 
-    def __init__(self, table: PageTable, chain: PrefixChain | None) -> None:
+    def __init__(self, seq_id: SeqId, table: PageTable, chain: PrefixChain | None) -> None:
+        self.seq_id = seq_id
         self.table = table
         self.chain = chain
         self.entries: list[Entry] = []
@@ -100,7 +101,7 @@ class BlockManager:
         if limit is not None and len(self._holdings) >= limit:
             raise MaxSequencesExceeded(limit)
         table = PageTable(self._block_size)
-        self._holdings[seq_id] = _Holding(table, chain)
+        self._holdings[seq_id] = _Holding(seq_id, table, chain)
         return table
 
     def unregister(self, seq_id: SeqId) -> PageTable:
@@ -208,22 +209,23 @@ class BlockManager:
         before any attention of that layer reads.
         """
         size, add_page, emit = self._block_size, self.cache.add_page, self._emit
-        ready: list[tuple[SeqId, _Holding, PrefixChain, int]] = []
+        ready: list[tuple[_Holding, PrefixChain, int]] = []
         for seq_id, num_tokens in covered:
             holding = self._holdings[seq_id]
             num_full = num_tokens // size
-            if holding.chain is not None and num_full > holding.num_hashed:
-                ready.append((seq_id, holding, holding.chain, num_full))
-        extend_together([chain for _, _, chain, _ in ready])
-        for seq_id, holding, chain, num_full in ready:
-            for index in range(holding.num_hashed, num_full):
-                if len(holding.entries) < index:
-                    break  # a hash collision further up: nothing could walk to this page
-                page_id = holding.table.page_ids[index]
-                page_hash = add_page(chain, holding.entries, page_id)
+            if num_full > holding.num_hashed and holding.chain is not None:
+                ready.append((holding, holding.chain, num_full))
+        extend_together([chain for _, chain, _ in ready])
+        for holding, chain, num_full in ready:
+            entries, page_ids = holding.entries, holding.table.page_ids
+            while holding.num_hashed < num_full:
+                index = holding.num_hashed
+                holding.num_hashed = index + 1
+                if len(entries) < index:
+                    continue  # a hash collision further up: nothing could walk to this page
+                page_hash = add_page(chain, entries, page_ids[index])
                 if emit is not None and page_hash is not None:
-                    emit(PageHashed(page_id, page_hash, seq_id, index))
-            holding.num_hashed = num_full
+                    emit(PageHashed(page_ids[index], page_hash, holding.seq_id, index))
             self._note_next_turn(holding)
 
     def release(self, seq_id: SeqId) -> None:

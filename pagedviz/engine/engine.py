@@ -271,7 +271,7 @@ class Engine:
                 )
                 token_id = picked.token_id
                 outcome.logprobs[sequence.id] = picked.top_logprobs
-            is_last = sequence.push_token(token_id)
+            is_last = sequence.append_token(token_id)
             sampled.append(token_id)
             if emit is not None:
                 emit(new_event(TokenSampled, (sequence.id, token_id)))

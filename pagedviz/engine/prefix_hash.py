@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import chain as joined
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,9 +131,12 @@ def extend_together(chains: Sequence[PrefixChain]) -> None:
             chain.extend()
         return
     size = ready[0].block_size
-    pages = [tuple(c.token_ids[(start := len(c.hashes) * size) : start + size]) for c in ready]
-    flat = array("I", [token_id for page in pages for token_id in page])
+    pages = []
+    for chain in ready:
+        start = len(chain.hashes) * size
+        pages.append(tuple(chain.token_ids[start : start + size]))
     states = np.array([c.state for c in ready], dtype=np.uint64)  # [S]
+    flat = array("I", joined.from_iterable(pages))
     data = np.frombuffer(flat, dtype=np.uint8).reshape(len(ready), -1)  # [S, size * 4]
     prime = np.uint64(FNV_PRIME)
     for column in data.T.astype(np.uint64):  # [S]

@@ -204,16 +204,20 @@ class Sequence:
         A token can only be sampled once all before it are computed, so they count as computed.
         EOS wins over a stop id, a stop id over the length. IllegalTransition unless decoding.
         """
-        tokens = self.token_ids
-        known = len(tokens)
-        # The condition of is_decoding, spelt out: this runs for every sequence in every step.
-        if not self.is_running or self.num_computed + (known > self.num_prompt_tokens) < known:
+        if not self.is_decoding or not self.is_active:
             raise IllegalTransition(f"{self.id} is {self.state.name} and cannot take a token")
-        self.num_computed = known
+        if token_id == eos_token_id:
+            self.end_reasons[token_id] = FinishReason.EOS
+        return self.append_token(token_id)
+
+    def append_token(self, token_id: int) -> bool:
+        """`push_token` for a caller that knows the sequence is decoding: this runs for every
+        sequence in every step."""
+        tokens = self.token_ids
+        self.num_computed = known = len(tokens)
         tokens.append(token_id)
-        if token_id == eos_token_id or token_id in self.end_reasons:
-            is_eos = token_id == eos_token_id
-            self.finish(FinishReason.EOS if is_eos else self.end_reasons[token_id])
+        if token_id in self.end_reasons:
+            self.finish(self.end_reasons[token_id])
         elif known + 1 >= self.max_tokens:
             self.finish(FinishReason.MAX_LENGTH)
         else:
