@@ -1,0 +1,83 @@
+"""A moment of a run as the parameters of an address, and back.
+
+    ?scenario=thrash&step=14&event=3&block_size=8&requests={"lily":{"max_new_tokens":9}}
+
+Invariants: settings are in the address only where they differ from the scenario; reading never
+fails, whatever does not make sense becomes a sentence in `problems` and is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pagedviz.scenarios.scenario import ENGINE_KEYS
+from pagedviz.trace.trace import Moment
+
+MAX_PARAMETER_CHARS = 20_000
+_SHOWN_CHARS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """overrides: as apply_settings takes them. step, event: None where the address says nothing."""
+
+    scenario: str | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    step: int | None = None
+    event: int | None = None
+    problems: tuple[str, ...] = ()
+
+
+def make_link(scenario: str, overrides: Mapping[str, Any], moment: Moment) -> dict[str, str]:
+    """Parameters for an address, in a fixed order."""
+    link = {"scenario": scenario, "step": str(moment.step)}
+    if moment.event is not None:
+        link["event"] = str(moment.event)
+    for key, value in overrides.items():
+        link[key] = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return link
+
+
+def read_link(parameters: Mapping[str, str]) -> Link:
+    """What an address asks for."""
+    problems: list[str] = []
+    overrides: dict[str, Any] = {}
+    for key in (*ENGINE_KEYS, "requests"):
+        text = parameters.get(key)
+        if text is None:
+            continue
+        if len(text) > MAX_PARAMETER_CHARS:
+            problems.append(
+                f"{key} in the address has {len(text)} characters, the most read is "
+                f"{MAX_PARAMETER_CHARS}"
+            )
+            continue
+        try:
+            overrides[key] = json.loads(text)
+        except (ValueError, RecursionError):
+            problems.append(f"{key} in the address cannot be read: {_short(text)}")
+    return Link(
+        scenario=parameters.get("scenario") or None,
+        overrides=overrides,
+        step=_number("step", parameters, problems),
+        event=_number("event", parameters, problems),
+        problems=tuple(problems),
+    )
+
+
+def _number(key: str, parameters: Mapping[str, str], problems: list[str]) -> int | None:
+    text = parameters.get(key)
+    if text is None or text == "":
+        return None
+    if len(text) <= 9 and text.isascii() and text.isdecimal():
+        return int(text)
+    problems.append(f"{key} in the address must be a whole number, got {_short(text)}")
+    return None
+
+
+def _short(text: str) -> str:
+    more = "\u2026" if len(text) > _SHOWN_CHARS else ""
+    return f"\u201c{text[:_SHOWN_CHARS]}{more}\u201d"

@@ -1,0 +1,252 @@
+"""The Step screen: one moment of a run, and the ways to another.
+
+title                                            position, state hash
+First  Back  Step  Last  Play  token|event       slider with ticks
+the sentence of this moment
+sequences                                        page pool
+states            occupancy            events of this step
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+import streamlit as st
+
+from pagedviz.trace.trace import Moment
+from pagedviz.ui import session
+from pagedviz.ui.drawing import (
+    draw_board,
+    draw_cursor,
+    draw_position,
+    draw_ticks,
+    draw_title,
+    link_rules,
+    stylesheet,
+)
+from pagedviz.ui.markdown import plain
+from pagedviz.ui.runs import RecordedRun
+from pagedviz.ui.session import View
+from pagedviz.ui.setup import draw_setup
+from pagedviz.ui.stepping import targets
+from pagedviz.views.board import Board, make_board
+from pagedviz.views.charts import (
+    LANE_KEY,
+    cursor_share,
+    occupancy_chart,
+    occupancy_words,
+    state_chart,
+)
+from pagedviz.views.theme import LIGHT, THEMES, Theme
+from pagedviz.views.ticks import Tick
+
+STRIP_HEIGHT = 132
+_EVENTS_SHOWN = 200
+
+
+def draw() -> None:
+    """The whole screen, for the view of this visitor."""
+    view = session.view()
+    run = view.run
+    theme = THEMES.get(st.context.theme.type or "", LIGHT)
+    st.html(stylesheet(theme))
+    st.html(link_rules(run.trace.header.num_pages))
+    draw_setup(run)
+    board = make_board(run.trace, view.moment, run.token_text)
+    with st.container(horizontal=True, vertical_alignment="center", key="title"):
+        st.html(draw_title(run.scenario.title, run.key.is_changed), width="content")
+        if run.key.is_changed:
+            st.button(
+                "Undo changes",
+                on_click=session.open_scenario,
+                args=(run.key.scenario,),
+                type="tertiary",
+            )
+        _look_for(view)
+        st.html(draw_position(board), width="content")
+    _time_bar(view)
+    _messages(view)
+    st.html(draw_board(board, theme, run.num_sequences))
+    _strips(view, board, theme)
+    if view.is_playing:
+        st.fragment(_play_on, run_every=session.PLAY_SECONDS)()
+
+
+def _play_on() -> None:
+    if session.play_on():
+        st.rerun()
+
+
+def _messages(view: View) -> None:
+    for problem in view.problems:
+        st.warning(plain(problem))
+    if view.run.ended is not None and view.moment.step == view.run.trace.num_steps - 1:
+        st.info(plain(view.run.ended))
+
+
+def _look_for(view: View) -> None:
+    """The moments that the scenario itself points at."""
+    hints = {
+        hint.step: hint.text
+        for hint in view.run.scenario.look_for
+        if hint.step < view.run.trace.num_steps
+    }
+    if not hints:
+        return
+    key = f"look {view.run.key.short}"
+    st.session_state[key] = view.moment.step if view.moment.step in hints else None
+    st.selectbox(
+        "Worth a look",
+        list(hints),
+        format_func=lambda step: f"step {step}: {hints[step]}",
+        key=key,
+        placeholder="Moments worth a look",
+        on_change=_hint_chosen,
+        args=(key,),
+        label_visibility="collapsed",
+        width=440,
+    )
+
+
+def _hint_chosen(key: str) -> None:
+    step = st.session_state[key]
+    if step is not None:
+        session.go(Moment(step))
+
+
+def _time_bar(view: View) -> None:
+    run = view.run
+    there = targets(run.trace, view.moment, view.by_event)
+    with st.container(horizontal=True, vertical_alignment="center", key="timebar"):
+        _go_button("First", there.first, view, "Home")
+        _go_button("Back", there.back, view, "Left")
+        _go_button("Step", there.forward, view, "Right")
+        _go_button("Last", there.last, view, "End")
+        st.button(
+            "Pause" if view.is_playing else "Play",
+            on_click=session.play,
+            args=(not view.is_playing,),
+            shortcut="P",
+            key="play",
+        )
+        chosen = "event" if view.by_event else "token"
+        st.segmented_control(
+            "One press is",
+            ("token", "event"),
+            default=chosen,
+            required=True,
+            key=f"granularity {chosen}",
+            on_change=_granularity_chosen,
+            args=(f"granularity {chosen}",),
+            label_visibility="collapsed",
+        )
+        with st.container(key="slider"):
+            st.html(draw_ticks(_marks(view)))
+            _slider(view)
+
+
+def _go_button(label: str, moment: Moment | None, view: View, shortcut: str) -> None:
+    st.button(
+        label,
+        key=label.lower(),
+        on_click=session.go,
+        args=(moment,),
+        disabled=moment is None or moment == view.moment,
+        shortcut=shortcut,
+    )
+
+
+def _granularity_chosen(key: str) -> None:
+    session.choose_granularity(st.session_state[key] == "event")
+
+
+def _slider(view: View) -> None:
+    run = view.run
+    last = run.scale.last if view.by_event else run.trace.num_steps - 1
+    if last == 0:
+        return
+    key = f"{'event' if view.by_event else 'step'} of {run.key.short}"
+    st.session_state[key] = run.scale.place(view.moment) if view.by_event else view.moment.step
+    st.slider(
+        "Event of the run" if view.by_event else "Step",
+        min_value=0,
+        max_value=last,
+        key=key,
+        on_change=_slid,
+        args=(run, view.by_event, key),
+        label_visibility="collapsed",
+    )
+
+
+def _marks(view: View) -> list[tuple[float, Tick]]:
+    """Where on the slider the run's ticks are."""
+    run = view.run
+    if view.by_event:
+        return [(run.scale.place(mark.moment) / run.scale.last, mark) for mark in run.ticks]
+    return [(mark.moment.step / max(run.trace.num_steps - 1, 1), mark) for mark in run.ticks]
+
+
+def _slid(run: RecordedRun, by_event: bool, key: str) -> None:
+    place = st.session_state[key]
+    session.go(run.scale.moment(place) if by_event else Moment(place))
+
+
+# ---- the three strips --------------------------------------------------------------------------
+
+
+def _strips(view: View, board: Board, theme: Theme) -> None:
+    trace = view.run.trace
+    share = cursor_share(view.moment, trace)
+    states, pool, events = st.columns((36, 32, 32), gap="small")
+    with states, st.container(key="states"):
+        st.html('<div class="strip"><h2>States</h2></div>' + draw_cursor(share, STRIP_HEIGHT))
+        st.plotly_chart(
+            state_chart(trace, theme, STRIP_HEIGHT),
+            key=f"states {theme.name}",
+            theme=None,
+            config={"displayModeBar": False},
+            alt="State of each sequence over the steps of the run",
+        )
+        st.html(f'<div class="caption">{escape(LANE_KEY)}</div>')
+    with pool, st.container(key="occupancy"):
+        st.html('<div class="strip"><h2>Occupancy</h2></div>' + draw_cursor(share, STRIP_HEIGHT))
+        st.plotly_chart(
+            occupancy_chart(trace, theme, STRIP_HEIGHT),
+            key=f"occupancy {theme.name}",
+            theme=None,
+            config={"displayModeBar": False},
+            alt="Active, cached and free pages over the steps of the run",
+        )
+        words = occupancy_words(trace, view.moment.step, board.pool)
+        st.html(f'<div class="caption">{escape(words)}</div>')
+    with events, st.container(key="events"):
+        _event_list(view, board)
+
+
+def _event_list(view: View, board: Board) -> None:
+    step, event = view.moment
+    st.html(f'<div class="strip"><h2>Step {step} · {board.num_events} events</h2></div>')
+    if not board.lines:
+        st.html('<div class="caption">Nothing happens in this step: step on</div>')
+        return
+    # Around the event looked at, if a step has very many.
+    first = max(0, min((event or 0) - _EVENTS_SHOWN // 2, len(board.lines) - _EVENTS_SHOWN))
+    lines = {line.number: line.text for line in board.lines[first : first + _EVENTS_SHOWN]}
+    key = f"events of {view.run.key.short} step {step}"
+    st.session_state[key] = event if event in lines else None
+    with st.container(height=STRIP_HEIGHT + 20, border=False, key="eventlist"):
+        st.radio(
+            "Events of this step",
+            list(lines),
+            format_func=lambda number: f"{number}\u2002{plain(lines[number])}",
+            key=key,
+            on_change=_event_chosen,
+            args=(step, key),
+            label_visibility="collapsed",
+        )
+
+
+def _event_chosen(step: int, key: str) -> None:
+    chosen = st.session_state[key]
+    if chosen is not None:
+        session.go_to_event(Moment(step, chosen))

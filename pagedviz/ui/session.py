@@ -1,0 +1,159 @@
+"""What one visitor looks at: the only reader and writer of Streamlit's session state and address.
+
+Invariants: commands carry the moment they lead to, never "one further", so that a press that comes
+twice does not count twice; a run that cannot be made leaves the one on screen as it was; the
+address always opens the moment on screen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+import streamlit as st
+
+from pagedviz.engine.errors import PagedVizError
+from pagedviz.model import ModelError
+from pagedviz.scenarios import scenario_names
+from pagedviz.trace.trace import Moment
+from pagedviz.ui.links import Link, make_link, read_link
+from pagedviz.ui.runs import RecordedRun, RunKey, key_for, recorded_run
+from pagedviz.ui.stepping import nearest, targets
+
+PLAY_SECONDS = 0.5
+
+
+@dataclass
+class View:
+    """problems: sentences for the visitor, gone with the next command. address: as last written."""
+
+    run: RecordedRun
+    moment: Moment
+    by_event: bool = False
+    is_playing: bool = False
+    problems: tuple[str, ...] = ()
+    address: Mapping[str, str] | None = None
+    played_at: float = 0.0
+
+
+def view() -> View:
+    """The view of this visitor; the first time, what the address asks for."""
+    state: View | None = st.session_state.get("view")
+    if state is None:
+        state = st.session_state["view"] = _open(read_link(st.query_params.to_dict()))
+    return state
+
+
+def publish() -> None:
+    """Write the moment on screen into the address."""
+    state = view()
+    overrides = json.loads(state.run.key.overrides)
+    address = make_link(state.run.key.scenario, overrides, state.moment)
+    if address != state.address:
+        st.query_params.from_dict(address)
+        state.address = address
+
+
+def _open(link: Link) -> View:
+    problems = list(link.problems)
+    first = RunKey(scenario_names()[0])
+    name = link.scenario or first.scenario
+    for key in (lambda: key_for(name, link.overrides), lambda: key_for(name, {}), lambda: first):
+        try:
+            run = recorded_run(key())
+            break
+        except (PagedVizError, ModelError) as error:
+            problems.append(str(error))
+    else:
+        raise PagedVizError(problems[-1])
+    step = link.step
+    if step is None or run.key.scenario != name:
+        return View(run, _start(run), problems=tuple(problems))
+    moment, problem = nearest(run.trace, step, link.event)
+    problems += [problem] if problem else []
+    return View(run, moment, by_event=moment.event is not None, problems=tuple(problems))
+
+
+def _start(run: RecordedRun) -> Moment:
+    return Moment(min(run.scenario.start_step, run.trace.num_steps - 1))
+
+
+# ---- commands ----------------------------------------------------------------------------------
+
+
+def go(moment: Moment) -> None:
+    """Show a moment of the run on screen."""
+    state = view()
+    state.moment = moment
+    state.problems = ()
+    state.is_playing = False
+
+
+def go_to_event(moment: Moment) -> None:
+    """As `go`, and from now on one press is one event."""
+    go(moment)
+    view().by_event = True
+
+
+def choose_granularity(by_event: bool) -> None:
+    state = view()
+    state.by_event = by_event
+    if not by_event:
+        state.moment = Moment(state.moment.step)
+
+
+def play(is_playing: bool) -> None:
+    """Start or stop; started at the end it begins again."""
+    state = view()
+    state.is_playing = is_playing
+    state.problems = ()
+    state.played_at = monotonic()
+    if is_playing:
+        there = targets(state.run.trace, state.moment, state.by_event)
+        if there.forward is None:
+            state.moment = there.first
+
+
+def play_on() -> bool:
+    """Go on by one if it is time to; False when nothing changed."""
+    state = view()
+    # A timer of the page shown before may ring once more.
+    if not state.is_playing or monotonic() - state.played_at < 0.6 * PLAY_SECONDS:
+        return False
+    following = targets(state.run.trace, state.moment, state.by_event).forward
+    if following is None:
+        state.is_playing = False
+    else:
+        state.moment = following
+        state.played_at = monotonic()
+    return True
+
+
+def open_scenario(name: str) -> None:
+    """Show another scenario as it comes, at the step it is best looked at first."""
+    _show(name, {})
+
+
+def apply(overrides: Mapping[str, Any]) -> None:
+    """Run the scenario on screen with these settings instead; on an error nothing changes."""
+    _show(view().run.key.scenario, overrides)
+
+
+def _show(name: str, overrides: Mapping[str, Any]) -> None:
+    state = view()
+    state.is_playing = False
+    try:
+        run = recorded_run(key_for(name, overrides))
+    except (PagedVizError, ModelError) as error:
+        state.problems = (f"Not applied: {error}",)
+        return
+    is_other = run.key.scenario != state.run.key.scenario
+    state.problems = ()
+    if is_other or state.moment.step >= run.trace.num_steps:
+        state.moment = _start(run)
+    else:
+        state.moment = Moment(state.moment.step)
+    state.run = run

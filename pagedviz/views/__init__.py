@@ -1,0 +1,1 @@
+"""What the screens show: data and figures made from snapshots and traces, never from an engine."""
