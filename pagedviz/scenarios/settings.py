@@ -8,10 +8,12 @@ of the file gives the same scenario again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
+from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.errors import ConfigError, ScenarioError
+from pagedviz.engine.sampling import SamplingParams
 from pagedviz.scenarios.scenario import (
     ENGINE_KEYS,
     REQUEST_KEYS,
@@ -28,6 +30,12 @@ _RIVALS = {
     "prompt_ids": ("prompt",),
     "follows": ("arrival_step",),
     "arrival_step": ("follows", "after"),
+}
+# What a file means that leaves a key out.
+_ENGINE_DEFAULTS = {f.name: f.default for f in fields(EngineConfig) if f.name in ENGINE_KEYS}
+_REQUEST_DEFAULTS = {f.name: f.default for f in fields(SamplingParams)} | {
+    "arrival_step": 0,
+    "after": 1,
 }
 
 _Values = dict[str, Any]
@@ -99,6 +107,13 @@ def _difference(old: _Values, new: _Values) -> _Values:
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> _Values:
-    gone = {key: None for key in old if key not in new}
+    defaults = _ENGINE_DEFAULTS if "num_pages" in new else _REQUEST_DEFAULTS
+    missing = object()
     # None first: what takes its place is then applied last and stays.
-    return gone | {key: value for key, value in new.items() if key not in old or old[key] != value}
+    changes: _Values = {
+        key: None for key, value in old.items() if key not in new and value != defaults.get(key)
+    }
+    for key, value in new.items():
+        if value != old.get(key, defaults.get(key, missing)):
+            changes[key] = value
+    return changes
