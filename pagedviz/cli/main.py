@@ -1,0 +1,114 @@
+"""Reads the command line, runs one command, and turns every failure into one sentence.
+
+Invariants: exit 0 = done, 1 = `pagedviz: <sentence>` on stderr, 2 = wrong usage; no traceback for
+anything a user can do; a reader that goes away (`| head`) and Ctrl-C end a command without a word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from pagedviz import __version__
+from pagedviz.cli import run_command, schedule_command, trace_commands
+from pagedviz.engine.errors import PagedVizError
+from pagedviz.model import ModelError
+from pagedviz.scenarios import scenario_names
+
+# What a shell reports for a program that SIGPIPE or SIGINT has ended.
+EXIT_PIPE = 141
+EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code. argparse raises SystemExit for --help (0) and wrong usage (2)."""
+    arguments = vars(build_parser().parse_args(argv))
+    command: Callable[..., None] = arguments.pop("command_function")
+    try:
+        _never_fail_to_print()
+        command(**arguments)
+        sys.stdout.flush()
+    except (PagedVizError, ModelError) as error:
+        _flush_quietly()
+        print(f"pagedviz: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Python flushes once more at exit; nothing listens, so it must go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pagedviz",
+        description="Step a real paged KV cache one token at a time, forwards and backwards.",
+    )
+    parser.add_argument("--version", action="version", version=f"pagedviz {__version__}")
+    commands = parser.add_subparsers(required=True)
+
+    app = commands.add_parser("app", help="start the app and print its address")
+    app.add_argument("--host", default="localhost", help="address to listen on (%(default)s)")
+    app.add_argument("--port", type=int, help="port; 0 picks a free one (first free from 8501)")
+    app.set_defaults(command_function=start_app)
+
+    run = commands.add_parser("run", help="run a scenario and print what happens in each step")
+    run.add_argument("scenario", help=f"{', '.join(scenario_names())}, or the path of a .toml file")
+    run.add_argument("--out", metavar="TRACE.jsonl", help="keep the trace in this file")
+    run.add_argument("--json", action="store_true", dest="as_json", help="one JSON object a line")
+    run.add_argument("--steps", type=_positive, metavar="N", help="stop after N steps")
+    run.set_defaults(command_function=run_command.run_scenario)
+
+    inspect = commands.add_parser("inspect", help="print the state at a moment of a trace")
+    inspect.add_argument("trace", metavar="TRACE.jsonl")
+    inspect.add_argument("--step", type=int, required=True, metavar="N", help="from 0")
+    inspect.add_argument(
+        "--event", type=int, metavar="M", help="after M events of the step (all of them)"
+    )
+    inspect.add_argument("--json", action="store_true", dest="as_json", help="as a JSON object")
+    inspect.set_defaults(command_function=trace_commands.inspect_trace)
+
+    check = commands.add_parser("check", help="fold a trace and check every rule of the cache")
+    check.add_argument("trace", metavar="TRACE.jsonl")
+    check.set_defaults(command_function=trace_commands.check_trace)
+
+    schedule = commands.add_parser(
+        "schedule", help="print the scheduler's decisions for workloads, one JSON line a step"
+    )
+    schedule.add_argument("workloads", nargs="+", metavar="WORKLOAD.json")
+    schedule.set_defaults(command_function=schedule_command.schedule)
+    return parser
+
+
+def start_app(host: str, port: int | None) -> None:
+    """Serve the app until Ctrl-C."""
+    # Only this command pays for loading the web server.
+    from pagedviz.ui.launch import launch
+
+    launch(host, port)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18 or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def _never_fail_to_print() -> None:
+    # A terminal that cannot show a letter shows its escape; a text must not end the program.
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _flush_quietly() -> None:
+    """What was printed before an error comes before its sentence, if anybody still reads it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,15 @@
+"""`pagedviz schedule`: what the scheduler decides for workload files, one JSON line a step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from pagedviz.scenarios import load_workload, replay
+
+
+def schedule(workloads: Sequence[str]) -> None:
+    """Print the records of each file in turn. ScenarioError, Stall."""
+    for path in workloads:
+        for record in replay(load_workload(path)):
+            print(json.dumps(record))
