@@ -10,7 +10,7 @@ from itertools import count, groupby
 from typing import Any
 
 from pagedviz.cli.step_report import printable
-from pagedviz.engine.errors import PagedVizError
+from pagedviz.engine.errors import PagedVizError, TraceFormatError
 from pagedviz.engine.events import Event, SequenceScheduled, SequenceSubmitted
 from pagedviz.engine.ids import page_label
 from pagedviz.engine.invariants import RULES, check_step
@@ -24,9 +24,17 @@ class RuleBroken(PagedVizError):
     """A trace that breaks a rule of the cache."""
 
 
+def _read(path: str) -> Trace:
+    try:
+        return read_trace(path)
+    except TraceFormatError as error:
+        # A file that cannot be opened is named already.
+        raise error if path in str(error) else TraceFormatError(f"{path}: {error}") from None
+
+
 def check_trace(trace: str) -> None:
     """Print `ok: ...`, or raise RuleBroken with the first violation. TraceFormatError."""
-    read = read_trace(trace)
+    read = _read(trace)
     last_busy = max((i for i, r in enumerate(read.steps) if _is_busy(r.events)), default=0)
     for folded in read.walk():
         violations = check_step(
@@ -53,7 +61,7 @@ def ranges(numbers: tuple[int, ...]) -> str:
 
 def inspect_trace(trace: str, step: int, event: int | None, as_json: bool) -> None:
     """Print the state after `event` events of `step`. TraceFormatError, MomentNotFound."""
-    read = read_trace(trace)
+    read = _read(trace)
     snapshot = read.at(step, event)
     if as_json:
         print(json.dumps(_as_json(read, step, event, snapshot)))
