@@ -59,6 +59,9 @@ class Reducer:
         self._running = LinkedQueue(snapshot.running)
         self._sequences = OpenSequences(snapshot.sequences)
         self.num_tokens = sum(len(view.token_ids) for view in snapshot.sequences)
+        self._num_finished_tokens = sum(
+            len(view.token_ids) for view in snapshot.sequences if view.finish_reason is not None
+        )
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             SequenceSubmitted: self._submitted,
             PrefixLookedUp: self._looked_up,
@@ -101,8 +104,10 @@ class Reducer:
 
     @property
     def num_items(self) -> int:
-        """About how many values a snapshot holds: pages, queue places, sequences, known tokens."""
-        return len(self._pages) + len(self._queue) + len(self._sequences) + self.num_tokens
+        """About how many values a snapshot of this state has to itself: pages, queue places,
+        sequences and the tokens of those that still change."""
+        num_places = len(self._pages) + len(self._queue) + len(self._sequences)
+        return num_places + self.num_tokens - self._num_finished_tokens
 
     @property
     def free_count(self) -> int:
@@ -278,6 +283,7 @@ class Reducer:
         place = self._running if event.seq_id in self._running else self._waiting
         self._move(event.seq_id, place, "finished", "running or waiting")
         sequence.finish_reason = event.reason
+        self._num_finished_tokens += len(sequence.token_ids)
 
     def _join_table(self, event: PageAllocated | PageShared, generation: int) -> None:
         held = len(self._sequences.look(event.seq_id).page_ids)

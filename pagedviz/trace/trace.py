@@ -12,6 +12,7 @@ MomentNotFound. A trace may be read by several threads, as the sessions of one a
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from threading import RLock
@@ -22,12 +23,13 @@ from pagedviz.engine.errors import MomentNotFound, TraceFormatError
 from pagedviz.engine.events import Event
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.state_hash import state_hash, updated_state_hash
+from pagedviz.trace.packed import PackedEvents, pack_events, unpack_events
 from pagedviz.trace.reducer import Reducer
 
 FORMAT_VERSION = 1
 INDEX_EVERY = 32
 # A snapshot of a large pool waits for more events than 32 steps may bring: one per this many items
-# (pages, queue places, known tokens, sequences). It bounds the index at 64 bytes an event.
+# that it does not share with the one before. It bounds the index at some 64 bytes an event.
 _ITEMS_PER_EVENT = 8
 
 Candidates = tuple[tuple[int, float], ...]
@@ -101,7 +103,10 @@ class Trace:
     def __init__(self, header: TraceHeader, steps: Iterable[StepRecord] = ()) -> None:
         self.header = header
         self.query_cache: dict[str, tuple[int, Any]] = {}
-        self._steps: list[StepRecord] = []
+        # Steps are packed when they are first folded, so that recording stays cheap.
+        self._packed: list[tuple[PackedEvents, Mapping[int, Candidates] | None]] = []
+        self._recent: deque[StepRecord] = deque()
+        self._num_steps = 0
         self._lock = RLock()
         # The index: _marks[i] is the state at the start of step _mark_steps[i]. _tail has folded
         # the steps before _num_folded; folding waits until somebody asks.
@@ -120,15 +125,15 @@ class Trace:
 
     @property
     def num_steps(self) -> int:
-        return len(self._steps)
+        return self._num_steps
 
     @property
     def steps(self) -> tuple[StepRecord, ...]:
-        return tuple(self._steps)
+        return tuple(self.record(step) for step in range(self.num_steps))
 
     @property
     def total_events(self) -> int:
-        return sum(len(record.events) for record in self._steps)
+        return sum(map(self.num_events, range(self.num_steps)))
 
     @property
     def initial(self) -> Snapshot:
@@ -138,21 +143,21 @@ class Trace:
     @property
     def final(self) -> Snapshot:
         """After the last step."""
-        return self.at(self.num_steps - 1) if self._steps else self.initial
+        return self.at(self.num_steps - 1) if self.num_steps else self.initial
 
     def append(self, record: StepRecord) -> None:
         """Add a step. It costs no more than that: folding waits until somebody asks."""
-        self._steps.append(record)
+        self._recent.append(record)
+        self._num_steps += 1
 
     def record(self, step: int) -> StepRecord:
         """MomentNotFound if the step is not recorded."""
-        if not 0 <= step < len(self._steps):
-            raise MomentNotFound(
-                f"step {step} is not recorded: the trace has steps 0 to {len(self._steps) - 1}"
-                if self._steps
-                else f"step {step} is not recorded: the trace is empty"
-            )
-        return self._steps[step]
+        self._check_step(step)
+        with self._lock:
+            if step >= len(self._packed):
+                return self._recent[step - len(self._packed)]
+            packed, logprobs = self._packed[step]
+        return StepRecord(unpack_events(packed), logprobs)
 
     def events(self, step: int) -> tuple[Event, ...]:
         """MomentNotFound if the step is not recorded."""
@@ -160,7 +165,19 @@ class Trace:
 
     def num_events(self, step: int) -> int:
         """MomentNotFound if the step is not recorded."""
-        return len(self.record(step).events)
+        self._check_step(step)
+        with self._lock:
+            if step >= len(self._packed):
+                return len(self._recent[step - len(self._packed)].events)
+            return len(self._packed[step][0][0])
+
+    def _check_step(self, step: int) -> None:
+        if not 0 <= step < self.num_steps:
+            raise MomentNotFound(
+                f"step {step} is not recorded: the trace has steps 0 to {self.num_steps - 1}"
+                if self.num_steps
+                else f"step {step} is not recorded: the trace is empty"
+            )
 
     def at(self, step: int, event: int | None = None) -> Snapshot:
         """The state after `event` events of `step` (0 = its start, None = its end).
@@ -168,10 +185,10 @@ class Trace:
         Raises MomentNotFound for a moment that is not recorded, TraceFormatError if the events
         up to there do not fit together.
         """
-        events = self.events(step)
-        if event is not None and not 0 <= event <= len(events):
+        num_events = self.num_events(step)
+        if event is not None and not 0 <= event <= num_events:
             raise MomentNotFound(
-                f"step {step} has no event {event}: its moments are 0 to {len(events)}"
+                f"step {step} has no event {event}: its moments are 0 to {num_events}"
             )
         moment = Moment(step, event)
         with self._lock:
@@ -203,7 +220,7 @@ class Trace:
         before = self.at(start, 0)
         reducer = Reducer.from_snapshot(before)
         for step in range(start, self.num_steps):
-            events = self._steps[step].events
+            events = self.events(step)
             _apply(reducer, step, events)
             reducer.end_step()
             after = reducer.snapshot()
@@ -217,9 +234,9 @@ class Trace:
         place = bisect_right(self._mark_steps, step) - 1
         reducer = Reducer.from_snapshot(self._marks[place])
         for earlier in range(self._mark_steps[place], step):
-            _apply(reducer, earlier, self._steps[earlier].events)
+            _apply(reducer, earlier, self.events(earlier))
             reducer.end_step()
-        _apply(reducer, step, self._steps[step].events[:event])
+        _apply(reducer, step, self.events(step)[:event])
         if event is None:
             reducer.end_step()
         return reducer.snapshot()
@@ -228,7 +245,7 @@ class Trace:
         while self._num_folded < num_steps:
             step = self._num_folded
             try:
-                _apply(self._tail, step, self._steps[step].events)
+                _apply(self._tail, step, self.events(step))
             except TraceFormatError:
                 # Half a step was applied: go back to where everything fitted.
                 self._tail = Reducer.from_snapshot(self._marks[-1])
@@ -237,7 +254,10 @@ class Trace:
                 raise
             self._tail.end_step()
             self._num_folded = step + 1
-            self._events_since_mark += len(self._steps[step].events)
+            if step == len(self._packed):
+                record = self._recent.popleft()
+                self._packed.append((pack_events(record.events), record.logprobs))
+            self._events_since_mark += self.num_events(step)
             if self._num_folded - self._mark_steps[-1] >= INDEX_EVERY and (
                 self._events_since_mark * _ITEMS_PER_EVENT >= self._tail.num_items
             ):
