@@ -127,6 +127,7 @@ class Engine:
         """
         self._check_alive()
         self._check_request(prompt_ids, max_new_tokens, forced_ids)
+        self._check_fits(len(prompt_ids) + max_new_tokens)
         sequence = Sequence(
             self.sequences.next_id(),
             prompt_ids,
@@ -138,7 +139,6 @@ class Engine:
             max_seq_len=self.max_seq_len,
             eos_ids=self._eos_ids,
         )
-        self._check_fits(sequence)
         sequence.chain = self.block_manager.cache.chain(sequence.token_ids, adapter)
         self.sequences.add(sequence)
         self.scheduler.waiting.append(sequence)
@@ -183,13 +183,15 @@ class Engine:
                 f"got {len(forced_ids or ())}"
             )
 
-    def _check_fits(self, sequence: Sequence) -> None:
+    def _check_fits(self, max_tokens: int) -> None:
+        if self.max_seq_len is not None:
+            max_tokens = min(max_tokens, self.max_seq_len)
         # The last sampled token is never computed, so it needs no slot.
-        needed = -(-(sequence.max_tokens - 1) // self.config.block_size)
+        needed = -(-(max_tokens - 1) // self.config.block_size)
         if self.config.reject_impossible and needed > self.config.num_pages:
             raise ConfigError(
                 f"the request needs up to {needed} pages of {self.config.block_size} slots for "
-                f"{sequence.max_tokens} tokens, the pool has {self.config.num_pages}; enlarge the "
+                f"{max_tokens} tokens, the pool has {self.config.num_pages}; enlarge the "
                 "pool, shorten the prompt, or ask for fewer new tokens"
             )
 
