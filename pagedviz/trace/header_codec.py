@@ -12,9 +12,10 @@ from typing import Any
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.errors import ConfigError, TraceFormatError
 from pagedviz.trace.json_values import check_name, check_number, check_positive, check_text, show
-from pagedviz.trace.trace import FORMAT_VERSION, KvShape, TraceHeader
+from pagedviz.trace.trace import KvShape, TraceHeader
 
 FORMAT = "pagedviz-trace"
+FORMAT_VERSION = 1
 CHECKSUM = "crc32"
 _KEYS = (
     "format",

@@ -26,7 +26,6 @@ from pagedviz.engine.state_hash import state_hash, updated_state_hash
 from pagedviz.trace.packed import PackedEvents, pack_events, unpack_events
 from pagedviz.trace.reducer import Reducer
 
-FORMAT_VERSION = 1
 INDEX_EVERY = 32
 # A snapshot of a large pool waits for more events than 32 steps may bring: one per this many items
 # that it does not share with the one before. It bounds the index at some 64 bytes an event.
@@ -60,7 +59,6 @@ class TraceHeader:
     scenario_settings: Mapping[str, Any] | None = None
     model: str | None = None
     kv: KvShape | None = None
-    version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -71,6 +69,9 @@ class TraceHeader:
                 f"the header says {self.num_pages} pages of {self.block_size} slots, its settings "
                 f"{settings.num_pages} pages of {settings.block_size}"
             )
+
+
+PackedStep = tuple[PackedEvents, Mapping[int, Candidates] | None]
 
 
 class StepRecord(NamedTuple):
@@ -103,8 +104,8 @@ class Trace:
     def __init__(self, header: TraceHeader, steps: Iterable[StepRecord] = ()) -> None:
         self.header = header
         self.query_cache: dict[str, tuple[int, Any]] = {}
-        # Steps are packed when they are first folded, so that recording stays cheap.
-        self._packed: list[tuple[PackedEvents, Mapping[int, Candidates] | None]] = []
+        # Steps are packed when somebody first asks, so that recording stays cheap.
+        self._packed: list[PackedStep] = []
         self._recent: deque[StepRecord] = deque()
         self._num_steps = 0
         self._lock = RLock()
@@ -146,38 +147,35 @@ class Trace:
         return self.at(self.num_steps - 1) if self.num_steps else self.initial
 
     def append(self, record: StepRecord) -> None:
-        """Add a step. It costs no more than that: folding waits until somebody asks."""
+        """Add a step; folding it waits until somebody asks. Ids come back as plain integers."""
         self._recent.append(record)
         self._num_steps += 1
 
     def record(self, step: int) -> StepRecord:
         """MomentNotFound if the step is not recorded."""
-        self._check_step(step)
-        with self._lock:
-            if step >= len(self._packed):
-                return self._recent[step - len(self._packed)]
-            packed, logprobs = self._packed[step]
+        packed, logprobs = self._packed_step(step)
         return StepRecord(unpack_events(packed), logprobs)
 
     def events(self, step: int) -> tuple[Event, ...]:
         """MomentNotFound if the step is not recorded."""
-        return self.record(step).events
+        return unpack_events(self._packed_step(step)[0])
 
     def num_events(self, step: int) -> int:
         """MomentNotFound if the step is not recorded."""
-        self._check_step(step)
-        with self._lock:
-            if step >= len(self._packed):
-                return len(self._recent[step - len(self._packed)].events)
-            return len(self._packed[step][0][0])
+        return len(self._packed_step(step)[0][0])
 
-    def _check_step(self, step: int) -> None:
-        if not 0 <= step < self.num_steps:
+    def _packed_step(self, step: int) -> PackedStep:
+        if not 0 <= step < self._num_steps:
             raise MomentNotFound(
-                f"step {step} is not recorded: the trace has steps 0 to {self.num_steps - 1}"
-                if self.num_steps
+                f"step {step} is not recorded: the trace has steps 0 to {self._num_steps - 1}"
+                if self._num_steps
                 else f"step {step} is not recorded: the trace is empty"
             )
+        with self._lock:
+            while len(self._packed) <= step:
+                record = self._recent.popleft()
+                self._packed.append((pack_events(record.events), record.logprobs))
+            return self._packed[step]
 
     def at(self, step: int, event: int | None = None) -> Snapshot:
         """The state after `event` events of `step` (0 = its start, None = its end).
@@ -254,9 +252,6 @@ class Trace:
                 raise
             self._tail.end_step()
             self._num_folded = step + 1
-            if step == len(self._packed):
-                record = self._recent.popleft()
-                self._packed.append((pack_events(record.events), record.logprobs))
             self._events_since_mark += self.num_events(step)
             if self._num_folded - self._mark_steps[-1] >= INDEX_EVERY and (
                 self._events_since_mark * _ITEMS_PER_EVENT >= self._tail.num_items

@@ -161,3 +161,17 @@ def test_a_header_that_contradicts_its_settings_is_refused() -> None:
     settings = bookkeeping_run(seed=1, num_steps=1).trace.header.settings
     with pytest.raises(TraceFormatError, match="the header says 15 pages of 4 slots"):
         TraceHeader(15, 4, settings=settings)
+
+
+def test_ids_are_plain_integers_whether_recorded_or_read() -> None:
+    trace = bookkeeping_run(seed=1, num_steps=20).trace
+    values = {
+        type(value)
+        for record in trace.steps
+        for event in record.events
+        for field in event
+        for value in (field if isinstance(field, tuple) else (field,))
+    }
+    assert values == {int, str, type(None)}
+    final = trace.final
+    assert {type(page_id) for page_id in final.free_queue + final.running + final.waiting} == {int}
