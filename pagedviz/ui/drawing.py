@@ -26,6 +26,8 @@ _MAX_OWNERS = 3
 _LONG_FROM = 12
 # With so few rows of pages they may be drawn large.
 _ROOMY_UP_TO = 4
+# So many columns leave little room for a page's name.
+_TIGHT_FROM = 10
 # With more sequences than this in a run their cards are drawn closer, then closer still.
 _WIDE_UP_TO = 3
 _CLOSE_UP_TO = 6
@@ -148,7 +150,10 @@ def _sequence(row: SequenceRow, num_hues: int) -> str:
         "" if row.name == f"seq:{row.seq_id:d}" else f'<span class="name">{escape(row.name)}</span>'
     )
     is_live = row.state in ("prefilling", "decoding")
-    groups = "".join(_group(group) for group in row.groups)
+    shown, num_more = _shown_groups(row)
+    groups = "".join(_group(group) for group in shown)
+    if num_more:
+        groups += f'<span class="more">and {num_more} more tokens</span>'
     return (
         f'<article class="seq h{row.place % num_hues} {row.state}{_now(row.is_now)}"'
         f' data-seq="{row.seq_id:d}">'
@@ -159,10 +164,21 @@ def _sequence(row: SequenceRow, num_hues: int) -> str:
     )
 
 
+def _shown_groups(row: SequenceRow) -> tuple[tuple[PageGroup, ...], int]:
+    """The groups to draw, and how many tokens are left out: of what is still to be computed only
+    the next page's worth, or the front would be pushed out of sight."""
+    is_started = row.state in ("prefilling", "decoding")
+    num_held = sum(group.label is not None for group in row.groups)
+    if not is_started or len(row.groups) <= num_held + 1:
+        return row.groups, 0
+    shown = row.groups[: num_held + 1]
+    return shown, sum(len(group.tokens) for group in row.groups[num_held + 1 :])
+
+
 def _group(group: PageGroup) -> str:
     tokens = "".join(_token(token) for token in group.tokens)
     if group.label is None:
-        return f'<span class="group none"><span class="tokens">{tokens}</span></span>'
+        return f'<span class="group todo"><span class="tokens">{tokens}</span></span>'
     shared = f" \u00d7{group.ref_count}" if group.ref_count > 1 else ""
     kind = f" k{group.page_id}{' hit' if group.is_hit else ''}{_now(group.is_now)}"
     where = "from the prefix cache" if group.is_hit else "computed by this sequence"
@@ -217,12 +233,13 @@ def _pool(board: Board, num_hues: int) -> str:
     pool = board.pool
     cells = "".join(_page(cell, pool, num_hues) for cell in pool.cells)
     rows = -(-len(pool.cells) // pool.columns)
-    roomy = " roomy" if rows <= _ROOMY_UP_TO else ""
+    room = " roomy" if rows <= _ROOMY_UP_TO else ""
+    room = " tight" if pool.columns >= _TIGHT_FROM else room
     slots_across = min(pool.block_size, 8) if pool.block_size <= 16 else 16
     return (
         f"<h2>Page pool · {len(pool.cells)} pages of {pool.block_size} slots ·"
         f" {pool.num_active} active, {pool.num_cached} cached, {pool.num_free} free</h2>"
-        f'<div class="pages by-{pool.detail}{roomy}" role="list"'
+        f'<div class="pages by-{pool.detail}{room}" role="list"'
         f' style="--columns:{pool.columns};--rows:{rows};--across:{slots_across}">{cells}</div>'
         f'<p class="next">Free queue, next first: {_free_queue(board.queues)}</p>'
         f'<p class="legend">{_LEGEND}</p>'

@@ -100,8 +100,10 @@ def _record(key: RunKey) -> RecordedRun:
         )
     model = _model()
     run = ScenarioRun(scenario, model, "tiny")
-    while not run.is_done and run.trace.num_steps < STEP_LIMIT and not _is_stuck(run):
-        run.step()
+    while not run.is_done and run.trace.num_steps < STEP_LIMIT:
+        outcome = run.step()
+        if not outcome.plan.sequences and not outcome.plan.preempted and _is_stuck(run):
+            break
     trace = run.trace
     trace.fold()
     tokenizer = model.tokenizer
@@ -119,9 +121,8 @@ def _record(key: RunKey) -> RecordedRun:
 
 
 def _is_stuck(run: ScenarioRun) -> bool:
-    """Nothing runs and what waits will never be admitted."""
-    engine = run.engine
-    return engine.is_stalled and len(run.seq_ids) == len(run.scenario.requests)
+    """After a step that did nothing: nothing is to arrive, so nothing will ever change."""
+    return run.engine.is_stalled and len(run.seq_ids) == len(run.scenario.requests)
 
 
 def _ended(run: ScenarioRun) -> str | None:

@@ -97,7 +97,16 @@ def _detail(num_pages: int) -> str:
 
 def _columns(num_pages: int) -> int:
     """As many as make the map about as high as the room it has."""
-    for limit, columns in ((16, 4), (36, 6), (64, 8), (144, 12), (256, 16), (576, 24), (1024, 32)):
+    for limit, columns in (
+        (16, 4),
+        (36, 6),
+        (64, 8),
+        (100, 10),
+        (144, 12),
+        (256, 16),
+        (576, 24),
+        (1024, 32),
+    ):
         if num_pages <= limit:
             return columns
     return 64

@@ -136,7 +136,8 @@ def _deferred(event: AdmissionDeferred, context: Context) -> str:
         case other:
             why = f"{other} ({needed} needed, {free})"
     behind = len(before.waiting) - 1
-    others = f", and so {'does' if behind == 1 else 'do'} the {behind} behind it" if behind else ""
+    others = f", and so do the {behind} behind it" if behind > 1 else ""
+    others = ", and so does the one behind it" if behind == 1 else others
     return f"seq:{event.seq_id:d} has to wait{others}: {why}"
 
 
@@ -145,22 +146,22 @@ def _evicted(event: PageEvicted, context: Context) -> str:
     page = before.pages[event.page_id]
     text = excerpt(page.token_ids, context.token_text)
     held = f"the cached text {text}" if text else "a cached prefix"
-    head = f"the head of the free queue is {page.label}, which still held {held}, so that prefix is"
+    head = f"the head of the free queue is {page.label}, which still held {held}, so that is"
     if isinstance(following, PageAllocated) and following.page_id == event.page_id:
         start = following.logical_index * before.block_size
         return (
-            f"seq:{following.seq_id:d} needs a page from token {start} on; {head} evicted: "
-            "no prompt can find it any more"
+            f"seq:{following.seq_id:d} needs a page for token {start}: {head} evicted and no "
+            "prompt can find it any more"
         )
-    return f"A page is needed; {head} evicted: no prompt can find it any more"
+    return f"A page is needed: {head} evicted and no prompt can find it any more"
 
 
 def _allocated(event: PageAllocated, context: Context) -> str:
     size = context.before.block_size
     start = event.logical_index * size
     name = page_label(event.page_id, event.generation)
-    use = f", its use number {event.generation}" if event.generation > 1 else ""
-    why = "its pages are full" if event.logical_index else "it has no page yet"
+    use = f" (use {event.generation} of that page)" if event.generation > 1 else ""
+    why = f"its pages end with token {start - 1}" if start else "it has no page yet"
     return (
         f"seq:{event.seq_id:d} takes {name} from the head of the free queue{use}, as its page "
         f"{event.logical_index} for {positions(start, size)}: {why}"
@@ -204,11 +205,12 @@ def _released(event: PageReleased, context: Context) -> str:
         return f"{start}, which {others} still {'holds' if event.ref_count == 1 else 'hold'}"
     if page.page_hash is not None:
         return (
-            f"{start}: it stays findable and joins the back of the free queue, the last place to "
-            "be taken from"
+            f"{start}: it stays findable, and waits at the back of the free queue to be evicted as "
+            "late as possible"
         )
-    where = "the front" if event.queue_before is not None else "the back"
-    return f"{start}: nobody could find its content, so it joins {where} of the free queue, empty"
+    where = "the front of the free queue" if before.free_queue else "the free queue, now its only"
+    where += "" if before.free_queue else " page"
+    return f"{start}: nobody could find its content, so it goes to {where}, to be taken first"
 
 
 def _admitted(event: SequenceAdmitted, context: Context) -> str:

@@ -122,14 +122,14 @@ def step_summary(
     """The sentence for the end of a step: who computed what, and what else changed."""
     kinds = Counter(type(event) for event in events)
     changes = [
-        *(f"{name} admitted" for name in _names(events, SequenceAdmitted)),
-        *(f"{name} preempted" for name in _names(events, SequencePreempted)),
-        *(f"{name} finished" for name in _names(events, SequenceFinished)),
+        *_who(events, SequenceAdmitted, "admitted"),
+        *_who(events, SequencePreempted, "preempted"),
+        *_who(events, SequenceFinished, "finished"),
     ]
     for kind, verb in ((PageAllocated, "taken"), (PageShared, "shared"), (PageEvicted, "evicted")):
         if kinds[kind]:
             changes.append(f"{count(kinds[kind], 'page')} {verb}")
-    details = f"; {joined(changes)}" if changes else ""
+    details = "".join(f"; {change}" for change in changes)
     work = _work([event for event in events if isinstance(event, SequenceScheduled)], settings)
     if not work:
         idle = "the waiting ones do not fit" if after.waiting else "nobody is there to compute for"
@@ -148,23 +148,26 @@ def _work(scheduled: Sequence[SequenceScheduled], settings: EngineConfig | None)
     if len(chunks) > _MAX_NAMED:
         num_tokens = sum(event.num_tokens for event in chunks)
         parts.append(f"{len(chunks)} sequences computed {num_tokens} prompt tokens")
-    elif chunks:
-        named = joined(
-            f"seq:{event.seq_id:d} {positions(event.start, event.num_tokens)}" for event in chunks
-        )
-        parts.append(f"computed were {named}")
+    else:
+        parts += [
+            f"seq:{event.seq_id:d} computed {positions(event.start, event.num_tokens)}"
+            for event in chunks
+        ]
     if not parts:
         return ""
     total = sum(event.num_tokens for event in scheduled)
     budget = "" if settings is None else f" ({total} of {settings.max_tokens_per_step} in budget)"
-    return f"{', '.join(parts)}{budget}"
+    return f"{joined(parts)}{budget}"
 
 
-def _names(
+def _who(
     events: Sequence[Event],
     kind: type[SequenceAdmitted] | type[SequencePreempted] | type[SequenceFinished],
+    verb: str,
 ) -> list[str]:
-    ids = [event.seq_id for event in events if isinstance(event, kind)]
-    if len(ids) > _MAX_NAMED:
-        return [f"{len(ids)} sequences"]
-    return [f"seq:{seq_id:d}" for seq_id in ids]
+    """`seq:0 and seq:1 finished`, as one part of a list or none."""
+    names = [f"seq:{event.seq_id:d}" for event in events if isinstance(event, kind)]
+    if not names:
+        return []
+    who = f"{len(names)} sequences" if len(names) > _MAX_NAMED else joined(names)
+    return [f"{who} {verb}"]

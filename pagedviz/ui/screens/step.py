@@ -62,7 +62,8 @@ def draw() -> None:
                 args=(run.key.scenario,),
                 type="tertiary",
             )
-        _look_for(view)
+        with st.container(key="look"):
+            _look_for(view)
         st.html(draw_position(board), width="content")
     _time_bar(view)
     _messages(view)

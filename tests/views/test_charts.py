@@ -1,0 +1,72 @@
+"""Charts of a whole run: right numbers, axes that stay, states told apart without colour."""
+
+from __future__ import annotations
+
+import pytest
+
+from pagedviz.trace.queries import occupancy, phases
+from pagedviz.trace.trace import Moment
+from pagedviz.views.board import make_board
+from pagedviz.views.charts import cursor_share, occupancy_chart, occupancy_words, state_chart
+from pagedviz.views.theme import DARK, LIGHT
+from tests.views.runs import tight, word
+
+
+def test_a_lane_shows_each_phase_at_its_steps_with_its_own_pattern() -> None:
+    trace = tight()
+    figure = state_chart(trace, LIGHT, 120)
+    shown = [
+        (bar.name, bar.base[0], bar.base[0] + bar.x[0] - 1, bar.marker.pattern.shape)
+        for bar in figure.data
+    ]
+    patterns = {"waiting": "", "prefilling": "/", "decoding": "", "preempted": "x"}
+    assert shown == [
+        (f"{'ABC'[lane]} {phase.state}", phase.first_step, phase.last_step, patterns[phase.state])
+        for lane, seq_id in enumerate(phases(trace))
+        for phase in phases(trace)[seq_id]
+        if phase.state != "finished"
+    ]
+    assert "C preempted" in {name for name, *_ in shown}
+
+
+def test_the_pool_is_stacked_to_its_full_size_at_every_step() -> None:
+    trace = tight()
+    figure = occupancy_chart(trace, DARK, 120)
+    areas = [trace_ for trace_ in figure.data if trace_.stackgroup == "pages"]
+    for step in range(trace.num_steps):
+        assert sum(area.y[step] for area in areas) == pytest.approx(trace.header.num_pages)
+    used, empty = areas[0], areas[1]
+    assert used.y[0] + empty.y[0] == occupancy(trace).active[0]
+    assert len({area.fillpattern.shape for area in areas[:3]}) == 3
+
+
+@pytest.mark.parametrize("draw", [state_chart, occupancy_chart])
+def test_axes_are_those_of_the_run_and_cannot_be_moved(draw: object) -> None:
+    trace = tight()
+    figure = draw(trace, LIGHT, 120)  # type: ignore[operator]
+    assert list(figure.layout.xaxis.range) == [0, trace.num_steps]
+    assert figure.layout.xaxis.fixedrange and figure.layout.yaxis.fixedrange
+    assert figure.layout.yaxis.range is not None
+    assert figure.layout.uirevision == "run"
+    # A template of Streamlit's size would be sent to every browser again with every figure.
+    assert len(figure.to_json()) < 12_000
+
+
+def test_the_cursor_moves_through_the_run_event_by_event() -> None:
+    trace = tight()
+    shares = [
+        cursor_share(Moment(step, event), trace)
+        for step in range(trace.num_steps)
+        for event in range(trace.num_events(step) + 1)
+    ]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0, 1)
+    assert cursor_share(Moment(0), trace) == pytest.approx(1 / trace.num_steps)
+
+
+def test_the_numbers_in_words_are_those_of_the_moment() -> None:
+    trace = tight()
+    pool = make_board(trace, Moment(2), word).pool
+    assert occupancy_words(trace, 2, pool) == (
+        "6 active (2 empty slots), 0 cached, 0 free · contiguous would hold 10"
+    )
