@@ -1,0 +1,264 @@
+"""The scenarios of the package show what they promise, and paging never changes what is said."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import cache
+from itertools import pairwise
+
+import pytest
+
+from pagedviz.engine import Snapshot
+from pagedviz.engine.events import (
+    AdmissionDeferred,
+    Event,
+    PageAllocated,
+    PageEvicted,
+    PrefixLookedUp,
+    SequenceAdmitted,
+    SequencePreempted,
+    SequenceScheduled,
+)
+from pagedviz.engine.invariants import check_step
+from pagedviz.engine.state_hash import state_hash
+from pagedviz.model import LanguageModel, load_tiny
+from pagedviz.scenarios import ScenarioRun, apply_settings, load_scenario, scenario_names
+from pagedviz.trace.codec import dumps, loads
+from pagedviz.trace.costs import admissions, hit_rate, preemption_cost
+from pagedviz.trace.queries import occupancy
+from tests.scenarios.kit import assert_same_outputs
+
+# More than all sequences of any scenario need together, even in pages of one slot.
+ROOMY = 1024
+
+
+@cache
+def model() -> LanguageModel:
+    return load_tiny()
+
+
+@cache
+def run(name: str) -> ScenarioRun:
+    """The whole scenario as it comes."""
+    return changed_run(name)
+
+
+def changed_run(name: str, **settings: object) -> ScenarioRun:
+    result = ScenarioRun(apply_settings(load_scenario(name), settings), model(), "tiny")
+    result.run(max_steps=2000)
+    assert result.is_done
+    return result
+
+
+@cache
+def snapshots(name: str) -> list[Snapshot]:
+    """The engine's own, after every step of a second run of the same scenario."""
+    again = ScenarioRun(load_scenario(name), model(), "tiny")
+    found = []
+    while not again.is_done:
+        again.step()
+        found.append(again.engine.snapshot())
+    return found
+
+
+def events(name: str) -> list[tuple[int, Event]]:
+    return [(step, e) for step, record in enumerate(run(name).trace.steps) for e in record.events]
+
+
+def of_type(name: str, kind: type[Event]) -> list[tuple[int, Event]]:
+    return [(step, event) for step, event in events(name) if isinstance(event, kind)]
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_the_events_alone_give_the_engines_state_after_every_step(name: str) -> None:
+    trace = run(name).trace
+    expected = snapshots(name)
+    assert trace.num_steps == len(expected)
+    for folded in trace.walk():
+        assert folded.after == expected[folded.step], folded.step
+    for step in (0, trace.num_steps // 2, trace.num_steps - 1):
+        assert trace.at(step) == expected[step]
+        assert trace.state_hash(step) == state_hash(expected[step])
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_no_rule_is_broken(name: str) -> None:
+    trace = run(name).trace
+    for folded in trace.walk():
+        more = folded.step < trace.num_steps - 1
+        violations = check_step(folded.before, folded.events, folded.after, more_arrivals=more)
+        assert violations == [], folded.step
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_all_pages_are_free_at_the_end(name: str) -> None:
+    final = run(name).trace.final
+    assert sorted(final.free_queue) == list(range(len(final.pages)))
+    assert all(sequence.state == "finished" for sequence in final.sequences)
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_a_trace_file_gives_the_same_run_again(name: str) -> None:
+    trace = run(name).trace
+    again = loads(dumps(trace))
+    assert again.header == trace.header
+    assert again.steps == trace.steps
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_the_moments_to_look_at_exist(name: str) -> None:
+    scenario, num_steps = run(name).scenario, run(name).trace.num_steps
+    assert scenario.look_for
+    assert 0 <= scenario.start_step < num_steps
+    steps = [moment.step for moment in scenario.look_for]
+    assert steps == sorted(steps) and steps[-1] < num_steps
+    assert scenario.start_step in steps
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_a_screen_can_show_every_page(name: str) -> None:
+    engine = load_scenario(name).engine
+    assert 16 <= engine.num_pages <= 64
+    assert 4 <= engine.block_size <= 16
+
+
+# ---- what each one promises ------------------------------------------------------------------
+
+
+def test_growing_takes_page_after_page() -> None:
+    taken = Counter(step for step, _ in of_type("growing", PageAllocated))
+    prompt_pages = taken.pop(0)
+    assert len(run("growing").engine.sequences) == 1
+    assert prompt_pages >= 3
+    assert len(taken) >= 6 and set(taken.values()) == {1}
+    steps = sorted(taken)
+    block_size = run("growing").scenario.engine.block_size
+    assert {b - a for a, b in pairwise(steps)} == {block_size}
+
+
+def test_shared_prompt_hits_in_the_same_step_and_later() -> None:
+    found = {a.seq_id: a for a in admissions(run("shared_prompt").trace)}
+    seq_ids = run("shared_prompt").seq_ids
+    first, *others = (found[seq_id] for seq_id in seq_ids.values())
+    assert first.num_hit == 0
+    hits = [a for a in others if a.num_hit]
+    assert len(hits) >= 3 and len({a.num_hit for a in hits}) == 1
+    assert {a.step for a in hits} > {first.step}
+    shared = max(page.ref_count for s in snapshots("shared_prompt") for page in s.pages)
+    assert shared >= 3
+
+
+def test_shared_prompt_explains_a_miss() -> None:
+    ends = {e.seq_id: e.end for _, e in of_type("shared_prompt", PrefixLookedUp)}
+    assert "diverged" in ends.values()
+
+
+def test_burst_takes_prompts_in_chunks_while_another_decodes() -> None:
+    engine = load_scenario("burst").engine
+    chunks = Counter[int]()
+    by_step = dict[int, list[int]]()
+    for step, event in of_type("burst", SequenceScheduled):
+        by_step.setdefault(step, []).append(event.num_tokens)
+        chunks[event.seq_id] += event.num_tokens > 1
+    assert max(chunks.values()) >= 4
+    assert max(map(sum, by_step.values())) == engine.max_tokens_per_step
+    assert engine.chunk_size is not None
+    assert max(map(max, by_step.values())) == engine.chunk_size
+    mixed = [sizes for sizes in by_step.values() if 1 in sizes and max(sizes) > 1]
+    assert len(mixed) >= 5
+    reasons = {e.reason for _, e in of_type("burst", AdmissionDeferred)}
+    assert "budget" in reasons
+
+
+def test_thrash_preempts_resumes_and_evicts() -> None:
+    thrash = run("thrash")
+    assert len(thrash.engine.sequences) >= 8
+    assert thrash.trace.num_steps >= 120
+    cost = preemption_cost(thrash.trace)
+    assert cost.num_preemptions >= 5
+    assert cost.num_rehit > 0 and cost.num_recomputed > 0 and cost.num_pending == 0
+    assert any(a.is_resumed for a in admissions(thrash.trace))
+    assert len(of_type("thrash", PageEvicted)) >= 20
+    preempted = {e.seq_id for _, e in of_type("thrash", SequencePreempted)}
+    assert len(preempted) >= 3
+    assert occupancy(thrash.trace).active.max() == thrash.scenario.engine.num_pages
+
+
+def test_thrash_is_small_on_disk() -> None:
+    trace = run("thrash").trace
+    lines = dumps(trace).splitlines(keepends=True)[1:-1]
+    sizes = []
+    for line in lines:
+        item = json.loads(line)
+        item.pop("logprobs", None)
+        sizes.append(len(json.dumps(item, separators=(",", ":"), ensure_ascii=False)) + 1)
+    assert len(sizes) == trace.num_steps
+    assert sum(sizes) / trace.num_steps <= 300
+    assert sum(sizes) / trace.total_events <= 120
+
+
+def test_chat_finds_the_earlier_turns() -> None:
+    chat = run("chat")
+    block_size = chat.scenario.engine.block_size
+    num_cached = {e.seq_id: e.num_cached for _, e in of_type("chat", SequenceAdmitted)}
+    turns = 0
+    for request in chat.scenario.requests:
+        if request.follows is None:
+            continue
+        before = chat.sequence(request.follows)
+        # The last token was sampled and never computed.
+        full = (before.num_tokens - 1) // block_size * block_size
+        assert num_cached[chat.seq_ids[request.name]] == full > 0
+        turns += 1
+    assert turns >= 4
+    assert hit_rate(chat.trace).rate is not None and hit_rate(chat.trace).rate > 0.4
+
+
+# ---- what the pages do never shows in the text -----------------------------------------------
+
+
+@pytest.mark.parametrize("name", scenario_names())
+@pytest.mark.parametrize(
+    ("what", "settings"),
+    [
+        ("caching off", {"prefix_caching": False}),
+        ("never preempted", {"num_pages": ROOMY}),
+        ("whole prompts", {"chunk_size": None, "max_tokens_per_step": 4096}),
+        ("chunks of 5", {"chunk_size": 5}),
+        ("one at a time", {"max_running": 1}),
+        ("pages of one slot", {"block_size": 1, "num_pages": ROOMY}),
+        (
+            "nothing shared, nobody waits",
+            {"num_pages": ROOMY, "prefix_caching": False, "max_tokens_per_step": 4096},
+        ),
+    ],
+    ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",
+)
+def test_the_text_is_the_same(name: str, what: str, settings: dict[str, object]) -> None:
+    other = changed_run(name, **settings)
+    if "num_pages" in settings:
+        assert preemption_cost(other.trace).num_preemptions == 0
+    if settings.get("prefix_caching") is False:
+        assert not of_hits(other)
+    assert_same_outputs(run(name), other, what)
+
+
+def of_hits(result: ScenarioRun) -> list[int]:
+    return [
+        event.num_cached
+        for record in result.trace.steps
+        for event in record.events
+        if isinstance(event, SequenceAdmitted) and event.num_cached
+    ]
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_every_name_and_colour_that_is_asked_for_is_recalled(name: str) -> None:
+    """The prompts suit the model: see `EXPECTED`."""
+    for request, words in EXPECTED[name].items():
+        text = run(name).text(request)
+        assert all(word in text for word in words), (request, text)
+
+
+EXPECTED: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in scenario_names()}
