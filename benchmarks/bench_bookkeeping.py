@@ -20,40 +20,40 @@ from pagedviz.engine import (
     KvPagePool,
     SeqId,
 )
-from pagedviz.engine.events import Event
 from pagedviz.engine.pages import KvPageConfig
 from pagedviz.engine.prefix_cache import SharedPrefixCache
 from pagedviz.engine.prefix_hash import PrefixChain
+from pagedviz.trace.recorder import Recorder
+from pagedviz.trace.trace import TraceHeader
 
 NUM_SEQUENCES, NUM_PROMPT, NUM_STEPS, BLOCK_SIZE = 256, 512, 256, 16
 
 
 def decode_step_us(record: bool) -> list[float]:
-    """Microseconds of each of 256 decode steps; `record` keeps every event."""
+    """Microseconds of each of 256 decode steps; `record` keeps every event in a trace."""
     rng = random.Random(1)
-    steps: list[list[Event]] = [[]]
     config = EngineConfig(
         num_pages=NUM_SEQUENCES * (NUM_PROMPT + NUM_STEPS) // BLOCK_SIZE + 8,
         max_running=NUM_SEQUENCES,
         max_tokens_per_step=NUM_SEQUENCES * NUM_PROMPT,
     )
-    engine = Engine(config, emit=(lambda event: steps[-1].append(event)) if record else None)
+    recorder = Recorder(TraceHeader(config.num_pages, config.block_size))
+    engine = Engine(config, emit=recorder.emit if record else None)
     for _ in range(NUM_SEQUENCES):
         prompt = [rng.randrange(32_000) for _ in range(NUM_PROMPT)]
         output = [rng.randrange(32_000) for _ in range(NUM_STEPS + 2)]
         engine.submit(prompt, max_new_tokens=len(output), forced_ids=output)
     engine.step()
+    recorder.end_step()
     gc.collect()
-    gc.freeze()
     times = []
     for _ in range(NUM_STEPS):
         start = time.perf_counter()
-        if record:
-            steps.append([])
         outcome = engine.step()
+        if record:
+            recorder.end_step()
         times.append((time.perf_counter() - start) * 1e6)
         assert len(outcome.sampled) == NUM_SEQUENCES
-    gc.unfreeze()
     return times
 
 

@@ -18,13 +18,12 @@ from pagedviz.engine.block_manager import BlockManager, BlockManagerConfig
 from pagedviz.engine.config import EngineConfig, check_int
 from pagedviz.engine.errors import ConfigError, EngineFailed, IllegalTransition
 from pagedviz.engine.events import (
+    SAMPLED,
+    WRITTEN,
     Emit,
     SequenceFinished,
     SequenceSubmitted,
-    SlotsWritten,
     StateChanged,
-    TokenSampled,
-    new_event,
 )
 from pagedviz.engine.ids import AdapterKey, SeqId
 from pagedviz.engine.pages import KvPageConfig, KvPagePool
@@ -255,7 +254,7 @@ class Engine:
         emit, sampled = self._emit, outcome.sampled
         if emit is not None:
             for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
-                emit(new_event(SlotsWritten, (sequence.id, sequence.num_computed, num_tokens)))
+                emit((WRITTEN, sequence.number, sequence.num_computed, num_tokens))
         for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
             known = len(sequence.token_ids)
             stop = sequence.num_computed + num_tokens
@@ -276,7 +275,7 @@ class Engine:
             is_last = sequence.append_token(token_id)
             sampled.append(token_id)
             if emit is not None:
-                emit(new_event(TokenSampled, (sequence.id, token_id)))
+                emit((SAMPLED, sequence.number, token_id))
             if is_last:
                 outcome.finished.append(sequence.id)
                 self._leave(sequence)

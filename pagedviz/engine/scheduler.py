@@ -19,14 +19,13 @@ from pagedviz.engine.block_manager import BlockManager
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.errors import OutOfPages
 from pagedviz.engine.events import (
+    SCHEDULED,
     AdmissionDeferred,
     Emit,
     PrefixLookedUp,
     SequenceAdmitted,
     SequencePreempted,
-    SequenceScheduled,
     StateChanged,
-    new_event,
 )
 from pagedviz.engine.ids import SeqId
 from pagedviz.engine.prefix_cache import Entry
@@ -87,7 +86,7 @@ class Scheduler:
             num_tokens.append(wanted)
             budget -= wanted
             if emit is not None:
-                emit(new_event(SequenceScheduled, (sequence.id, start, wanted)))
+                emit((SCHEDULED, sequence.number, start, wanted))
         self._block_manager.hash_pages(turned)
         return budget
 
@@ -144,7 +143,7 @@ class Scheduler:
         if self._emit is not None:
             self._emit(SequenceAdmitted(sequence.id, num_cached))
             self._emit(StateChanged(sequence.id, sequence.state.name))
-            self._emit(SequenceScheduled(sequence.id, num_cached, wanted))
+            self._emit((SCHEDULED, sequence.number, num_cached, wanted))
         return True
 
     def _refusal(

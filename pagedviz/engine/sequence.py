@@ -70,7 +70,8 @@ class Sequence:
     """The unit of work. Only the engine and its scheduler change it.
 
     script: prompt + output tokens given from outside: where it reaches, nothing is sampled.
-    table: the block manager's own object. end_reasons: tokens that end the sequence.
+    number: the id as a plain int. table: the block manager's own object. end_reasons: tokens that
+    end the sequence.
     """
 
     __slots__ = (
@@ -87,6 +88,7 @@ class Sequence:
         "num_computed",
         "num_preemptions",
         "num_prompt_tokens",
+        "number",
         "sampling",
         "script",
         "table",
@@ -109,6 +111,7 @@ class Sequence:
         eos_ids: frozenset[int] = frozenset(),
     ) -> None:
         self.id = id
+        self.number = int(id)
         self.name = str(id) if name is None else name
         self.token_ids: list[int] = list(prompt_ids)
         self.num_prompt_tokens = len(self.token_ids)

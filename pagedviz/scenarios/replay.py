@@ -12,13 +12,14 @@ from typing import Any
 from pagedviz.engine.engine import Engine
 from pagedviz.engine.errors import PagedVizError
 from pagedviz.engine.events import (
-    Event,
+    Emitted,
     PageAllocated,
     PageReleased,
     PageShared,
     SequenceAdmitted,
     SlotsWritten,
     TokenSampled,
+    as_event,
 )
 from pagedviz.scenarios.workload import Workload, WorkloadRequest
 
@@ -110,7 +111,8 @@ class _Tables:
         self._num_cached: dict[int, int] = {}
         self._scheduled: dict[int, tuple[int, int, int | None, list[int]]] = {}
 
-    def fold(self, event: Event) -> None:
+    def fold(self, emitted: Emitted) -> None:
+        event = as_event(emitted)
         match event:
             case PageAllocated() | PageShared():
                 self._tables.setdefault(event.seq_id, []).append(int(event.page_id))

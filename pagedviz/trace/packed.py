@@ -8,9 +8,10 @@ equal events.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from pagedviz.engine.events import EVENT_TYPES, Event
+from pagedviz.engine.events import EVENT_TYPES, Emitted, Event, as_event
 
 PackedEvents = tuple[bytes, tuple[tuple[Any, ...], ...]]
 
@@ -19,10 +20,19 @@ _PLAIN = frozenset({int, str, type(None)})
 _MAKERS = tuple(event_type._make for event_type in EVENT_TYPES)
 
 
-def pack_events(events: tuple[Event, ...]) -> PackedEvents:
+def pack_events(events: Sequence[Emitted]) -> PackedEvents:
     """(kind of each event, fields of each event)."""
-    fields = [tuple([v if type(v) in _PLAIN else _plain(v) for v in event]) for event in events]
-    return bytes([_KINDS[type(event)] for event in events]), tuple(fields)
+    kinds = bytearray()
+    fields: list[tuple[Any, ...]] = []
+    for emitted in events:
+        if type(emitted) is tuple:
+            kinds.append(emitted[0])
+            fields.append(emitted[1:])
+        else:
+            event = as_event(emitted)
+            kinds.append(_KINDS[type(event)])
+            fields.append(tuple([v if type(v) in _PLAIN else _plain(v) for v in event]))
+    return bytes(kinds), tuple(fields)
 
 
 def _plain(value: Any) -> Any:

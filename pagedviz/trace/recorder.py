@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pagedviz.engine.events import Emit, Event
-from pagedviz.trace.trace import Candidates, StepRecord, Trace, TraceHeader
+from pagedviz.engine.events import Emit, Emitted
+from pagedviz.trace.trace import Candidates, Trace, TraceHeader
 
 LOGPROB_DECIMALS = 4
 
@@ -21,7 +21,7 @@ class Recorder:
 
     def __init__(self, header: TraceHeader) -> None:
         self.trace = Trace(header)
-        self._events: list[Event] = []
+        self._events: list[Emitted] = []
         self.emit: Emit = self._events.append
 
     def end_step(self, logprobs: Mapping[int, Sequence[tuple[int, float]]] | None = None) -> None:
@@ -36,5 +36,5 @@ class Recorder:
                 )
                 for seq_id, candidates in logprobs.items()
             }
-        self.trace.append(StepRecord(tuple(self._events), kept))
+        self.trace.append_emitted(tuple(self._events), kept)
         self._events.clear()

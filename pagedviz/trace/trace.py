@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any, NamedTuple
 
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.errors import MomentNotFound, TraceFormatError
-from pagedviz.engine.events import Event
+from pagedviz.engine.events import Emitted, Event
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.state_hash import state_hash, updated_state_hash
 from pagedviz.trace.packed import PackedEvents, pack_events, unpack_events
@@ -106,7 +106,7 @@ class Trace:
         self.query_cache: dict[str, tuple[int, Any]] = {}
         # Steps are packed when somebody first asks, so that recording stays cheap.
         self._packed: list[PackedStep] = []
-        self._recent: deque[StepRecord] = deque()
+        self._recent: deque[tuple[Sequence[Emitted], Mapping[int, Candidates] | None]] = deque()
         self._num_steps = 0
         self._lock = RLock()
         # The index: _marks[i] is the state at the start of step _mark_steps[i]. _tail has folded
@@ -148,7 +148,13 @@ class Trace:
 
     def append(self, record: StepRecord) -> None:
         """Add a step; folding it waits until somebody asks. Ids come back as plain integers."""
-        self._recent.append(record)
+        self.append_emitted(record.events, record.logprobs)
+
+    def append_emitted(
+        self, emitted: Sequence[Emitted], logprobs: Mapping[int, Candidates] | None
+    ) -> None:
+        """`append` of what an engine emitted, as it is; `emitted` must not change any more."""
+        self._recent.append((emitted, logprobs))
         self._num_steps += 1
 
     def record(self, step: int) -> StepRecord:
@@ -173,8 +179,8 @@ class Trace:
             )
         with self._lock:
             while len(self._packed) <= step:
-                record = self._recent.popleft()
-                self._packed.append((pack_events(record.events), record.logprobs))
+                emitted, logprobs = self._recent.popleft()
+                self._packed.append((pack_events(emitted), logprobs))
             return self._packed[step]
 
     def at(self, step: int, event: int | None = None) -> Snapshot:

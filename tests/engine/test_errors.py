@@ -23,7 +23,7 @@ from pagedviz.engine import (
     SharedPrefixCache,
     errors,
 )
-from pagedviz.engine.events import Event
+from pagedviz.engine.events import Emitted
 from tests.engine.kit import ChainModel
 
 KV = np.ones((2, 4), dtype=np.float32)  # [num_heads, head_dim]
@@ -37,7 +37,7 @@ class World:
         page_config = KvPageConfig(block_size=2, num_heads=2, head_dim=4)
         self.pool = KvPagePool(4, page_config)
         self.cache = SharedPrefixCache(2)
-        self.events: list[Event] = []
+        self.events: list[Emitted] = []
         self.manager = BlockManager(
             self.pool, BlockManagerConfig(3, 3), self.cache, self.events.append
         )
@@ -246,7 +246,7 @@ def submit(engine: Engine, prompt: list[Any]) -> SeqId:
 def test_a_call_of_the_engine_that_raises_has_changed_nothing(
     error: type[Exception], message: str, call: Callable[[Engine], object]
 ) -> None:
-    events: list[Event] = []
+    events: list[Emitted] = []
     engine = Engine(EngineConfig(num_pages=4, block_size=4, max_seq_len=20), emit=events.append)
     submit(engine, [1, 2, 3])
     engine.step()
