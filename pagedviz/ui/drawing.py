@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 from pagedviz.engine.state_hash import format_state_hash, state_hash_hex
 from pagedviz.views.board import Board, Queues
@@ -22,6 +23,8 @@ from pagedviz.views.ticks import Tick
 
 _NAMES = re.compile(r"\bseq:(\d+)|\bp\d+(?:\.\d+)?\b")
 _MAX_OWNERS = 3
+# More tokens than this are marked as "now" by a line, not each by a frame.
+_MANY_NOW = 12
 # Pages of so many slots get a line each: their tokens begin at one place.
 _LONG_FROM = 12
 # With so few rows of pages they may be drawn large.
@@ -31,6 +34,14 @@ _TIGHT_FROM = 10
 # With more sequences than this in a run their cards are drawn closer, then closer still.
 _WIDE_UP_TO = 3
 _CLOSE_UP_TO = 6
+
+
+class Lanes(NamedTuple):
+    """How many sequences need room: at most `live` unfinished ones at once in the whole run, and
+    the `ended` others of it with a line each, so that no card changes its size while one steps."""
+
+    live: int
+    ended: int
 
 
 @cache
@@ -56,29 +67,36 @@ def link_rules(num_pages: int) -> str:
     return f"<style>{rules}</style>"
 
 
-def draw_board(board: Board, theme: Theme, num_lanes: int) -> str:
-    """One HTML block. num_lanes: sequences of the whole run, which their sizes follow."""
+def draw_board(board: Board, theme: Theme, lanes: Lanes) -> str:
+    """One HTML block."""
     step, event = board.moment
     num_hues = len(theme.hues)
-    room = "wide" if num_lanes <= _WIDE_UP_TO else "close"
-    room = "dense" if num_lanes > _CLOSE_UP_TO else room
-    room = "alone" if num_lanes <= 1 else room
+    room = "wide" if lanes.live <= _WIDE_UP_TO else "close"
+    room = "dense" if lanes.live > _CLOSE_UP_TO else room
+    room = "alone" if lanes.live + lanes.ended <= 1 else room
     room += " long" if board.pool.block_size >= _LONG_FROM else ""
     rows = "".join(_sequence(row, num_hues) for row in board.sequences)
+    many = " many" if _num_now(board) > _MANY_NOW else ""
     empty = '<p class="none">No request has arrived yet: step on</p>'
     return (
-        f'<div class="board" data-testid="board" data-step="{step}"'
+        f'<div class="board{many}" data-testid="board" data-step="{step}"'
         f' data-event="{"end" if event is None else event}"'
         f' data-state-hash="{state_hash_hex(board.state_hash)}">'
         f'<p class="sentence" data-testid="sentence" aria-live="polite">'
         f"<span>{decorate(board.sentence, board.places, num_hues)}</span></p>"
         '<div class="halves">'
-        f'<section class="sequences {room}" style="--lanes:{max(num_lanes, 1)}"'
+        f'<section class="sequences {room}" style="--lanes:{lanes.live};--ended:{lanes.ended}"'
         ' aria-label="Sequences">'
         f"<h2>Sequences{_queues(board.queues, num_hues)}</h2>"
         f'<div class="rows">{rows or empty}</div></section>'
         f'<section class="pool" aria-label="Page pool">{_pool(board, num_hues)}</section>'
         "</div></div>"
+    )
+
+
+def _num_now(board: Board) -> int:
+    return sum(
+        token.is_now for row in board.sequences for group in row.groups for token in group.tokens
     )
 
 

@@ -14,11 +14,18 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
-from pagedviz.engine.errors import ConfigError
+from pagedviz.engine.errors import ConfigError, ScenarioError
 from pagedviz.model import LanguageModel, load_tiny
-from pagedviz.scenarios import Scenario, ScenarioRun, apply_settings, load_scenario
+from pagedviz.scenarios import (
+    Scenario,
+    ScenarioRun,
+    apply_settings,
+    load_scenario,
+    scenario_names,
+)
 from pagedviz.trace.trace import Trace
 from pagedviz.ui.stepping import EventScale
+from pagedviz.views.lanes import most_at_once
 from pagedviz.views.ticks import Tick, ticks
 from pagedviz.views.words import TokenText, numbered
 
@@ -47,14 +54,16 @@ class RunKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """num_sequences: of the whole run. context: tokens the model can hold.
-    ended: why the recording stopped before everything had finished, in one sentence."""
+    """num_sequences: of the whole run; most_at_once: unfinished at the same time.
+    context: tokens the model can hold. ended: why the recording stopped before everything had
+    finished, in one sentence."""
 
     key: RunKey
     scenario: Scenario
     trace: Trace
     token_text: TokenText
     num_sequences: int
+    most_at_once: int
     context: int
     scale: EventScale
     ticks: tuple[Tick, ...]
@@ -62,7 +71,12 @@ class RecordedRun:
 
 
 def key_for(scenario: str, overrides: Mapping[str, Any]) -> RunKey:
-    """The key of a scenario with changed settings. ScenarioError, ConfigError."""
+    """The key of a bundled scenario with changed settings. ScenarioError, ConfigError."""
+    if scenario not in scenario_names():
+        # load_scenario would also read files of the server, which an address may not ask for.
+        raise ScenarioError(
+            f"there is no scenario {scenario[:40]!r}; there are {', '.join(scenario_names())}"
+        )
     changed = apply_settings(load_scenario(scenario), overrides)
     text = json.dumps(dict(changed.overrides), sort_keys=True, ensure_ascii=False)
     return RunKey(scenario, text)
@@ -113,6 +127,7 @@ def _record(key: RunKey) -> RecordedRun:
         trace=trace,
         token_text=numbered if tokenizer is None else tokenizer.token_text,
         num_sequences=len(trace.final.sequences),
+        most_at_once=most_at_once(trace),
         context=model.max_seq_len,
         scale=EventScale(trace),
         ticks=ticks(trace),

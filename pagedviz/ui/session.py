@@ -66,7 +66,8 @@ def _open(link: Link) -> View:
             run = recorded_run(key())
             break
         except (PagedVizError, ModelError) as error:
-            problems.append(str(error))
+            if str(error) not in problems:
+                problems.append(str(error))
     else:
         raise PagedVizError(problems[-1])
     step = link.step

@@ -46,7 +46,7 @@ class Elements(HTMLParser):
 
 
 def draw(board: Board, theme: Theme = LIGHT) -> Elements:
-    return Elements(drawing.draw_board(board, theme, len(board.sequences)))
+    return Elements(drawing.draw_board(board, theme, drawing.Lanes(3, 0)))
 
 
 def test_the_root_publishes_the_moment_and_all_of_the_state_hash() -> None:

@@ -11,6 +11,7 @@ from pagedviz.engine.snapshot import PageView, SequenceView, Snapshot
 from pagedviz.trace.trace import Moment
 from pagedviz.views.board import make_board, moment_focus
 from pagedviz.views.focus import focus
+from pagedviz.views.lanes import most_at_once
 from pagedviz.views.pool_map import pool_map
 from pagedviz.views.sequence_view import sequence_rows
 from pagedviz.views.ticks import ticks
@@ -144,3 +145,13 @@ def test_ticks_name_what_matters_most_in_a_step() -> None:
         (Moment(1, 5), "hit"),
         (Moment(2, 7), "finish"),
     ]
+
+
+def test_room_is_made_for_the_sequences_that_are_unfinished_at_once() -> None:
+    one_after_another = record(
+        EngineConfig(num_pages=4, block_size=4),
+        Request(0, [0, 1], [2, 3]),
+        Request(3, [0, 1], [2, 3]),
+    )
+    assert most_at_once(one_after_another) == 1
+    assert most_at_once(tight()) == 3

@@ -16,6 +16,7 @@ import streamlit as st
 from pagedviz.trace.trace import Moment
 from pagedviz.ui import session
 from pagedviz.ui.drawing import (
+    Lanes,
     draw_board,
     draw_cursor,
     draw_position,
@@ -67,7 +68,8 @@ def draw() -> None:
         st.html(draw_position(board), width="content")
     _time_bar(view)
     _messages(view)
-    st.html(draw_board(board, theme, run.num_sequences))
+    lanes = Lanes(run.most_at_once, run.num_sequences - run.most_at_once)
+    st.html(draw_board(board, theme, lanes))
     _strips(view, board, theme)
     if view.is_playing:
         st.fragment(_play_on, run_every=session.PLAY_SECONDS)()
