@@ -106,6 +106,7 @@ class Engine:
         self._emit = emit
         self._eos_ids = frozenset(() if model is None else model.eos_token_ids)
         self._is_failed = False
+        self._has_idled = False
 
     # ---- commands --------------------------------------------------------------------------
 
@@ -141,6 +142,7 @@ class Engine:
         sequence.chain = self.block_manager.cache.chain(sequence.token_ids, adapter)
         self.sequences.add(sequence)
         self.scheduler.waiting.append(sequence)
+        self._has_idled = False
         if self._emit is not None:
             prompt = tuple(sequence.token_ids)
             self._emit(
@@ -158,6 +160,7 @@ class Engine:
             raise IllegalTransition(f"{sequence.id} has finished and cannot be aborted")
         queue = self.scheduler.running if sequence.is_running else self.scheduler.waiting
         queue.remove(sequence)
+        self._has_idled = False
         sequence.finish(FinishReason.ABORTED)
         self._leave(sequence)
 
@@ -209,8 +212,9 @@ class Engine:
 
     @property
     def is_stalled(self) -> bool:
-        """Sequences wait, nothing runs: no later step will differ from the last one."""
-        return bool(self.scheduler.waiting) and not self.scheduler.running
+        """Sequences wait, the last step did nothing and nothing has been commanded since: no later
+        step will differ."""
+        return bool(self.scheduler.waiting) and self._has_idled
 
     def step(self) -> StepOutcome:
         """One iteration: every running sequence advances by one token or one chunk."""
@@ -222,6 +226,7 @@ class Engine:
         self._is_failed = False
         outcome = self._commit(plan, logits)
         self.num_steps += 1
+        self._has_idled = not (plan.sequences or plan.preempted)
         return outcome
 
     def _execute(self, plan: StepPlan) -> NDArray[np.float32] | None:

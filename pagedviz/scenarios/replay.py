@@ -79,7 +79,7 @@ def replay(workload: Workload) -> Iterator[dict[str, Any]]:
             "running": [requests[seq_id].name for seq_id in state.running],
             "waiting": [requests[seq_id].name for seq_id in state.waiting],
         }
-        if arrivals or plan.sequences or not engine.is_stalled:
+        if arrivals or plan.sequences or state.running or not state.waiting:
             continue
         # Nothing ran and nothing runs. Without a preemption the next step is the same. With one,
         # a request had all pages and needed more; if nothing was sampled since that happened
