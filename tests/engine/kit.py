@@ -4,22 +4,25 @@ model of one line whose tokens depend on every token before."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pagedviz.engine import Engine, EngineConfig, SamplingParams, SeqId, Snapshot, StepOutcome
+from pagedviz.engine import Engine, EngineConfig, SeqId, Snapshot, StepOutcome
 from pagedviz.engine.engine import LanguageModel
-from pagedviz.engine.events import Event
+from pagedviz.engine.events import Emitted, Event, as_event
 from pagedviz.engine.invariants import check_step
 from pagedviz.trace.reducer import Reducer
+
+EventT = TypeVar("EventT")
 
 
 class CheckedEngine:
     """After every step the folded events equal the engine's own snapshot, and no rule is broken."""
 
     def __init__(self, config: EngineConfig, model: LanguageModel | None = None) -> None:
-        self.events: list[Event] = []
+        self.events: list[Emitted] = []
         """Since the last step."""
         self.all_events: list[list[Event]] = []
         """By step."""
@@ -46,7 +49,7 @@ class CheckedEngine:
     def step(self, *, may_stall: bool = False) -> StepOutcome:
         outcome = self.engine.step()
         self.before = self.after
-        events = self.events[:]
+        events = [as_event(emitted) for emitted in self.events]
         self.events.clear()
         self.all_events.append(events)
         for event in events:
@@ -78,7 +81,7 @@ def table(snapshot: Snapshot, seq_id: int) -> list[int]:
     return list(snapshot.sequence(seq_id).page_ids)
 
 
-def of_type(events: Sequence[Event], kind: type[Event]) -> list[Event]:
+def of_type(events: Sequence[Event], kind: type[EventT]) -> list[EventT]:
     return [event for event in events if isinstance(event, kind)]
 
 
@@ -120,8 +123,12 @@ class ChainModel:
                 keys[0, pages[page], slot] = next_digest(digest, int(token_ids[place]))
                 place += 1
             page, slot = divmod(stop - 1, size)
-            logits[row, next_token(int(keys[0, pages[page], slot, 0, 0]))] = 1
+            logits[row] = self.make_logits(int(keys[0, pages[page], slot, 0, 0]))
         return logits
+
+    @staticmethod
+    def make_logits(digest: int) -> NDArray[np.float32]:
+        return np.eye(ChainModel.vocab_size, dtype=np.float32)[next_token(digest)]  # [vocab]
 
     def continuation(self, prompt_ids: Sequence[int], max_new_tokens: int) -> list[int]:
         """The tokens a correct engine generates, computed without one."""
@@ -144,6 +151,3 @@ def next_digest(digest: int, token_id: int) -> int:
 def next_token(digest: int) -> int:
     # Token 4, the end, is rarer than the others.
     return digest % 4 if digest % 13 else 4
-
-
-GREEDY = SamplingParams()
