@@ -3,9 +3,8 @@
     python tools/shots.py               the pictures of the README and the documents
     python tools/shots.py --all DIR     every moment in both themes and three window sizes
 
-Each picture is a link to an absolute moment and a word of the sentence that must be on screen
-there: when a scenario changes and the moment with it, the script says so instead of taking a
-picture of something else.
+Each picture is of a moment that is looked for by what its sentence says, so that a scenario may
+change; the app is then opened at its address and must say the same.
 """
 
 from __future__ import annotations
@@ -20,7 +19,15 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a script from anywhere
+
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from pagedviz.model import load_tiny
+from pagedviz.scenarios import ScenarioRun, load_scenario
+from pagedviz.trace.trace import Moment
+from pagedviz.ui.links import make_link
+from pagedviz.views.board import moment_sentence
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -33,25 +40,43 @@ SCHEMES = ("light", "dark")
 
 
 class Shot(NamedTuple):
-    """says: what the sentence of that moment must contain."""
+    """The first moment of a scenario, from `step` on, whose sentence contains `says`; at the end
+    of a step or right after an event. settings: what differs from the scenario."""
 
     name: str
-    link: dict[str, str]
+    scenario: str
     says: str
+    step: int = 0
+    is_event: bool = True
     scheme: str = "light"
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 SHOTS = (
-    Shot("step", {"scenario": "shared_prompt", "step": "16", "event": "6"}, "differs"),
-    Shot("step-thrash", {"scenario": "thrash", "step": "2", "event": "1"}, "preempted", "dark"),
-    Shot("step-burst", {"scenario": "burst", "step": "9"}, "32 of 32"),
+    Shot("step", "shared_prompt", "differs", step=2),
+    Shot("step-thrash", "thrash", "is preempted", step=2, scheme="dark"),
+    Shot("step-burst", "burst", "(32 of 32 in budget)", step=8, is_event=False),
 )
 MORE = (
-    Shot("first-paint", {}, "Step"),
-    Shot("chat", {"scenario": "chat", "step": "80"}, "Step"),
-    Shot("changed", {"scenario": "growing", "step": "9", "num_pages": "512"}, "Step"),
-    Shot("problem", {"scenario": "growing", "step": "9", "block_size": "0"}, "Step"),
+    Shot("growing", "growing", "takes", step=4),
+    Shot("chat", "chat", "hits", step=8),
+    Shot("large", "growing", "computed", 9, is_event=False, settings=(("num_pages", "512"),)),
+    Shot("problem", "growing", "computed", 9, is_event=False, settings=(("block_size", "0"),)),
 )
+
+
+def link_to(shot: Shot) -> dict[str, str]:
+    """The address of the moment. Raises SystemExit if the scenario does not have it."""
+    model = load_tiny()
+    assert model.tokenizer is not None
+    trace = ScenarioRun(load_scenario(shot.scenario), model).run()
+    for step in range(shot.step, trace.num_steps):
+        events = range(1, trace.num_events(step) + 1) if shot.is_event else (None,)
+        for event in events:
+            moment = Moment(step, event)
+            if shot.says in moment_sentence(trace, moment, model.tokenizer.token_text):
+                return make_link(shot.scenario, {}, moment) | dict(shot.settings)
+    raise SystemExit(f"{shot.name}: no moment of {shot.scenario} says {shot.says!r}")
 
 
 @contextmanager
@@ -81,7 +106,7 @@ def take(browser: Browser, url: str, shot: Shot, size: tuple[int, int], path: Pa
     )
     try:
         page = context.new_page()
-        page.goto(f"{url}/?{urlencode(shot.link)}")
+        page.goto(f"{url}/?{urlencode(link_to(shot))}")
         wait_until_drawn(page)
         expect(page.get_by_test_id("sentence")).to_contain_text(shot.says)
         page.screenshot(path=path)
