@@ -48,13 +48,26 @@ def view() -> View:
 
 
 def publish() -> None:
-    """Write the moment on screen into the address."""
+    """Write the moment on screen into the address; while playing, only once it has stopped,
+    because every address becomes an entry of the browser's history."""
     state = view()
+    if state.is_playing:
+        return
     overrides = json.loads(state.run.key.overrides)
     address = make_link(state.run.key.scenario, overrides, state.moment)
     if address != state.address:
         st.query_params.from_dict(address)
         state.address = address
+
+
+def field(key: str) -> Any:
+    """What a widget holds."""
+    return st.session_state[key]
+
+
+def set_field(key: str, value: object) -> None:
+    """What a widget is to hold; before it is drawn."""
+    st.session_state[key] = value
 
 
 def _open(link: Link) -> View:
@@ -118,19 +131,18 @@ def play(is_playing: bool) -> None:
             state.moment = there.first
 
 
-def play_on() -> bool:
-    """Go on by one if it is time to; False when nothing changed."""
+def play_on() -> None:
+    """While playing, go on by one if it is time to."""
     state = view()
     # A timer of the page shown before may ring once more.
     if not state.is_playing or monotonic() - state.played_at < 0.6 * PLAY_SECONDS:
-        return False
+        return
     following = targets(state.run.trace, state.moment, state.by_event).forward
     if following is None:
         state.is_playing = False
     else:
         state.moment = following
         state.played_at = monotonic()
-    return True
 
 
 def open_scenario(name: str) -> None:

@@ -78,7 +78,7 @@ def _event_list(view: View, board: Board) -> None:
     first = max(0, min((event or 0) - _EVENTS_SHOWN // 2, len(board.lines) - _EVENTS_SHOWN))
     lines = {line.number: line.text for line in board.lines[first : first + _EVENTS_SHOWN]}
     key = f"events of {view.run.key.short} step {step}"
-    st.session_state[key] = event if event in lines else None
+    session.set_field(key, event if event in lines else None)
     with st.container(height=STRIP_HEIGHT + 20, border=False, key="eventlist"):
         st.radio(
             "Events of this step",
@@ -92,6 +92,6 @@ def _event_list(view: View, board: Board) -> None:
 
 
 def _event_chosen(step: int, key: str) -> None:
-    chosen = st.session_state[key]
+    chosen = session.field(key)
     if chosen is not None:
         session.go_to_event(Moment(step, chosen))

@@ -23,7 +23,7 @@ from pagedviz.ui.drawing import (
     stylesheet,
 )
 from pagedviz.ui.markdown import plain
-from pagedviz.ui.runs import RecordedRun
+from pagedviz.ui.runs import RecordedRun, RunKey
 from pagedviz.ui.session import View
 from pagedviz.ui.setup import draw_setup
 from pagedviz.ui.stepping import targets
@@ -36,11 +36,23 @@ from pagedviz.views.ticks import Tick
 def draw() -> None:
     """The whole screen, for the view of this visitor."""
     view = session.view()
+    draw_setup(view.run)
+    seconds = session.PLAY_SECONDS if view.is_playing else None
+    # Stepping runs the fragment only: the sidebar with all its fields is left alone.
+    st.fragment(_draw_moment, run_every=seconds)(view.run.key, view.is_playing)
+
+
+def _draw_moment(key: RunKey, is_playing: bool) -> None:
+    """Everything but the sidebar. key, is_playing: as they were when the whole screen was drawn."""
+    session.play_on()
+    view = session.view()
+    if (view.run.key, view.is_playing) != (key, is_playing):
+        st.rerun()
+    session.publish()
     run = view.run
     theme = THEMES.get(st.context.theme.type or "", LIGHT)
     st.html(stylesheet(theme))
     st.html(link_rules(run.trace.header.num_pages))
-    draw_setup(run)
     board = make_board(run.trace, view.moment, run.token_text)
     with st.container(horizontal=True, vertical_alignment="center", key="title"):
         st.html(draw_title(run.scenario.title, run.key.is_changed), width="content")
@@ -59,13 +71,6 @@ def draw() -> None:
     lanes = Lanes(run.most_at_once, run.num_sequences - run.most_at_once)
     st.html(draw_board(board, theme, lanes))
     draw_strips(view, board, theme)
-    if view.is_playing:
-        st.fragment(_play_on, run_every=session.PLAY_SECONDS)()
-
-
-def _play_on() -> None:
-    if session.play_on():
-        st.rerun()
 
 
 def _messages(view: View) -> None:
@@ -85,7 +90,7 @@ def _look_for(view: View) -> None:
     if not hints:
         return
     key = f"look {view.run.key.short}"
-    st.session_state[key] = view.moment.step if view.moment.step in hints else None
+    session.set_field(key, view.moment.step if view.moment.step in hints else None)
     st.selectbox(
         "Worth a look",
         list(hints),
@@ -100,7 +105,7 @@ def _look_for(view: View) -> None:
 
 
 def _hint_chosen(key: str) -> None:
-    step = st.session_state[key]
+    step = session.field(key)
     if step is not None:
         session.go(Moment(step))
 
@@ -148,7 +153,7 @@ def _go_button(label: str, moment: Moment | None, view: View, shortcut: str) -> 
 
 
 def _granularity_chosen(key: str) -> None:
-    session.choose_granularity(st.session_state[key] == "event")
+    session.choose_granularity(session.field(key) == "event")
 
 
 def _slider(view: View) -> None:
@@ -157,7 +162,7 @@ def _slider(view: View) -> None:
     if last == 0:
         return
     key = f"{'event' if view.by_event else 'step'} of {run.key.short}"
-    st.session_state[key] = run.scale.place(view.moment) if view.by_event else view.moment.step
+    session.set_field(key, run.scale.place(view.moment) if view.by_event else view.moment.step)
     st.slider(
         "Event of the run" if view.by_event else "Step",
         min_value=0,
@@ -178,5 +183,5 @@ def _marks(view: View) -> list[tuple[float, Tick]]:
 
 
 def _slid(run: RecordedRun, by_event: bool, key: str) -> None:
-    place = st.session_state[key]
+    place = session.field(key)
     session.go(run.scale.moment(place) if by_event else Moment(place))
