@@ -25,9 +25,7 @@ def decorate(text: str, places: dict[int, int], num_hues: int) -> str:
     # Quoted token texts are left alone: a prompt may talk about seq:1 too.
     parts = re.split("(\u201c[^\u201d]*\u201d)", text)
     return "".join(
-        f"<q>{escape(part[1:-1])}</q>"
-        if part.startswith("\u201c")
-        else _NAMES.sub(mark, escape(part))
+        escape(part) if part.startswith("\u201c") else _NAMES.sub(mark, escape(part))
         for part in parts
     )
 

@@ -49,8 +49,6 @@ def draw_sequence(row: SequenceRow, num_hues: int) -> str:
     groups = "".join(_group(group) for group in shown.groups)
     if shown.num_before:
         groups = f'<span class="more">{shown.num_before} tokens before</span>{groups}'
-    if shown.num_after:
-        groups += f'<span class="more">and {shown.num_after} more tokens</span>'
     return (
         f'<article class="seq h{row.place % num_hues} {row.state}{now(row.is_now)}"'
         f' data-seq="{row.seq_id:d}">'
@@ -62,20 +60,21 @@ def draw_sequence(row: SequenceRow, num_hues: int) -> str:
 
 
 class _Shown(NamedTuple):
-    """The groups to draw, and how many tokens are left out on both sides."""
+    """The groups to draw, and how many tokens before them are left out."""
 
     groups: tuple[PageGroup, ...]
     num_before: int = 0
-    num_after: int = 0
 
 
 def _shown_groups(row: SequenceRow) -> _Shown:
-    """What fits and matters: of what is still to be computed only the next page's worth, or the
+    """What matters and may not fit: of a prompt that is being computed the pages so far, or its
     front would be pushed out of sight; of a waiting text the part that the event is about."""
     groups = row.groups
-    if row.state in ("prefilling", "decoding"):
-        end = sum(group.label is not None for group in groups) + 1
-        return _Shown(groups[:end], num_after=_num_tokens(groups[end:]))
+    if row.state == "decoding":
+        return _Shown(groups)
+    if row.state == "prefilling":
+        num_held = sum(group.label is not None for group in groups)
+        return _Shown(groups[: max(num_held, 1)])
     first = next((i for i, g in enumerate(groups) if any(t.is_now for t in g.tokens)), 0)
     start = max(0, first - 1)
     return _Shown(groups[start:], num_before=_num_tokens(groups[:start]))

@@ -100,7 +100,6 @@ def _look_for(view: View) -> None:
         on_change=_hint_chosen,
         args=(key,),
         label_visibility="collapsed",
-        width=440,
     )
 
 
