@@ -33,6 +33,7 @@ _LANES = {
     "decoding": _Lane(False, ""),
     "preempted": _Lane(False, "x"),
 }
+_LANE_WIDTH = 0.65
 LANE_KEY = "grey: waiting · hatched: prefill · solid: decode · crossed: preempted"
 
 
@@ -60,6 +61,8 @@ def state_chart(trace: Trace, theme: Theme, height: int) -> go.Figure:
         pattern = _LANES[state].pattern
         figure.add_bar(
             orientation="h",
+            # Left to itself, Plotly makes bars as wide as the lanes of a trace are apart.
+            width=_LANE_WIDTH,
             y=[number for number, _, _ in shown],
             base=[phase.first_step for _, _, phase in shown],
             x=[phase.last_step - phase.first_step + 1 for _, _, phase in shown],
@@ -81,7 +84,7 @@ def state_chart(trace: Trace, theme: Theme, height: int) -> go.Figure:
     # A lone sequence gets a lane, not the whole height.
     num_lanes = max(len(lanes), 4)
     figure.update_layout(_layout(trace, theme, height))
-    figure.update_layout(bargap=0.35, barmode="overlay")
+    figure.update_layout(barmode="overlay")
     figure.update_yaxes(
         range=[num_lanes - 0.5, -0.5],
         tickvals=list(range(len(lanes))),

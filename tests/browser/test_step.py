@@ -120,7 +120,8 @@ def test_an_event_is_chosen_by_a_click_and_stays_in_view(page: Page, app_url: st
 def test_play_goes_on_by_itself_until_it_is_paused(page: Page, app_url: str) -> None:
     root = open_link(page, app_url, scenario="growing", step="5")
     press(page, "Play")
-    expect(root).to_have_attribute("data-step", "8", timeout=15_000)
+    # Three steps or more: looking in from outside may miss one.
+    expect(root).to_have_attribute("data-step", re.compile(r"^([89]|\d\d)$"), timeout=15_000)
     press(page, "Pause")
     expect(page.get_by_role("button", name=re.compile("^Play"))).to_be_visible()
     settled(page)
@@ -153,7 +154,7 @@ def test_a_bad_setting_is_a_sentence_and_keeps_the_run(page: Page, app_url: str)
 def test_nothing_moves_while_one_steps(page: Page, app_url: str) -> None:
     root = open_link(page, app_url, scenario="burst", step="8", event="1")
     places = """() => [...document.querySelectorAll(
-        '.board .page, .board .seq, .sentence, .st-key-states, .st-key-eventlist, .st-key-slider .ticks'
+        '.board .page, .board .seq, .sentence, .st-key-states, .st-key-eventlist, .st-key-slider'
     )].map(e => { const r = e.getBoundingClientRect(); return [r.x, r.y, r.width, r.height] })"""
     expect(page.locator(".st-key-occupancy .main-svg").first).to_be_visible()
     # A chart that is drawn again would be another element, and flash white.
