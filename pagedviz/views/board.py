@@ -11,9 +11,10 @@ from pagedviz.engine.events import SequenceScheduled, TokenSampled
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.trace.reducer import Reducer
 from pagedviz.trace.trace import Candidates, Moment, Trace
+from pagedviz.views.context import Context
 from pagedviz.views.focus import Focus, focus
 from pagedviz.views.pool_map import PoolMap, pool_map
-from pagedviz.views.sentences import Context, sentence
+from pagedviz.views.sentences import sentence
 from pagedviz.views.sequence_view import SequenceRow, sequence_rows
 from pagedviz.views.summaries import headline, step_begins, step_summary
 from pagedviz.views.theme import places

@@ -11,7 +11,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from pagedviz.trace.queries import occupancy, phases
+from pagedviz.trace.queries import Phase, occupancy, phases
 from pagedviz.trace.trace import Moment, Trace
 from pagedviz.views.pool_map import PoolMap
 from pagedviz.views.theme import Theme, letter
@@ -20,13 +20,12 @@ from pagedviz.views.words import count
 MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 34, 8, 6, 22
 FONT_FAMILY = "Source Sans, Source Sans Pro, system-ui, sans-serif"
 
-# Fill and pattern of a lane, so that the state can be told without colour.
+# Fill and pattern of a lane, so that the state can be told without colour; finished ones are gone.
 _LANES = {
-    "waiting": ("faint", ""),
+    "waiting": ("grey", ""),
     "prefilling": ("hue", "/"),
     "decoding": ("hue", ""),
     "preempted": ("hue", "x"),
-    "finished": (None, ""),
 }
 LANE_KEY = "grey: waiting · hatched: prefill · solid: decode · crossed: preempted"
 
@@ -42,35 +41,37 @@ def state_chart(trace: Trace, theme: Theme, height: int) -> go.Figure:
     """A lane per sequence: what it did in each step."""
     lanes = phases(trace)
     figure = go.Figure()
-    for number, seq_id in enumerate(lanes):
-        name = letter(number)
-        hue = theme.hue(number)
-        for phase in lanes[seq_id]:
-            fill, pattern = _LANES[phase.state]
-            if fill is None:
-                continue
-            last = phase.last_step
-            steps = f"step {phase.first_step}" + ("" if last == phase.first_step else f" to {last}")
-            color = hue.fill if fill == "hue" else theme.middle
-            figure.add_bar(
-                orientation="h",
-                y=[number],
-                base=[phase.first_step],
-                x=[last - phase.first_step + 1],
-                marker={
-                    "color": color if not pattern else theme.background,
-                    "line": {"color": color, "width": 1},
-                    "pattern": {
-                        "shape": pattern,
-                        "fgcolor": color,
-                        "bgcolor": theme.background,
-                        "size": 6,
-                        "solidity": 0.4,
-                    },
+    # One trace a state: building one for each phase takes longer than all the rest of a rerun.
+    for state, (fill, pattern) in _LANES.items():
+        shown = [
+            (number, seq_id, phase)
+            for number, seq_id in enumerate(lanes)
+            for phase in lanes[seq_id]
+            if phase.state == state
+        ]
+        colors = [
+            theme.middle if fill == "grey" else theme.hue(number).fill for number, _, _ in shown
+        ]
+        figure.add_bar(
+            orientation="h",
+            y=[number for number, _, _ in shown],
+            base=[phase.first_step for _, _, phase in shown],
+            x=[phase.last_step - phase.first_step + 1 for _, _, phase in shown],
+            marker={
+                "color": [theme.background] * len(shown) if pattern else colors,
+                "line": {"color": colors, "width": 1},
+                "pattern": {
+                    "shape": pattern,
+                    "fgcolor": colors,
+                    "bgcolor": theme.background,
+                    "size": 6,
+                    "solidity": 0.4,
                 },
-                name=f"{name} {phase.state}",
-                hovertemplate=f"{name} seq:{seq_id:d} {phase.state}, {steps}<extra></extra>",
-            )
+            },
+            name=state,
+            hovertext=[_phase_words(number, seq_id, phase) for number, seq_id, phase in shown],
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
     # A lone sequence gets a lane, not the whole height.
     num_lanes = max(len(lanes), 4)
     figure.update_layout(_layout(trace, theme, height))
@@ -87,6 +88,13 @@ def state_chart(trace: Trace, theme: Theme, height: int) -> go.Figure:
         ],
     )
     return figure
+
+
+def _phase_words(number: int, seq_id: int, phase: Phase) -> str:
+    steps = f"step {phase.first_step}"
+    if phase.last_step > phase.first_step:
+        steps = f"steps {phase.first_step} to {phase.last_step}"
+    return f"{letter(number)} seq:{seq_id:d} {phase.state}, {steps}"
 
 
 def occupancy_chart(trace: Trace, theme: Theme, height: int) -> go.Figure:
@@ -142,7 +150,7 @@ def occupancy_words(trace: Trace, step: int, pool: PoolMap) -> str:
     reserved = int(occupancy(trace).contiguous[step])
     return (
         f"{pool.num_active} active ({count(pool.empty_slots, 'empty slot')}), "
-        f"{pool.num_cached} cached, {pool.num_free} free \u00b7 contiguous would hold {reserved}"
+        f"{pool.num_cached} cached, {pool.num_free} free \u00b7 contiguous: {reserved}"
     )
 
 

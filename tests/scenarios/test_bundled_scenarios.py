@@ -262,3 +262,12 @@ def test_every_name_and_colour_that_is_asked_for_is_recalled(name: str) -> None:
 
 
 EXPECTED: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in scenario_names()}
+
+
+def test_a_difference_that_is_not_rounding_is_found() -> None:
+    growing = run("growing")
+    prompt = growing.scenario.requests[0].prompt
+    assert prompt is not None
+    changed = {"lily": {"prompt": prompt.replace("yellow", "grey")}}
+    with pytest.raises(AssertionError, match="of lily differs"):
+        assert_same_outputs(growing, changed_run("growing", requests=changed), "another colour")

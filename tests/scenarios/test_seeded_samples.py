@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import random
-import warnings
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pagedviz.engine.events import Event, SequenceAdmitted, SequencePreempted, SequenceScheduled
-from pagedviz.engine.sampling import candidate_probabilities, uniform_draw
-from pagedviz.model import LanguageModel, dense_logits, load_tiny
+from pagedviz.model import LanguageModel, load_tiny
 from pagedviz.scenarios import Scenario, ScenarioRun, load_scenario, parse_scenario
-from tests.scenarios.kit import RoundingFlip
+from tests.scenarios.kit import assert_same_outputs
 
-# Sampling draws a point on a line of probabilities. A flip is rounding if the point lies this close
-# to a border between two tokens, or a token that close to a cut (top-p, min-p).
-CLOSE = 1e-5
 PROMPTS = [r.prompt for n in ("shared_prompt", "thrash") for r in load_scenario(n).requests]
 NEW_TOKENS = 20
 
@@ -95,8 +89,7 @@ def test_a_seeded_sample_is_the_same_alone_and_in_a_crowd(tiny: LanguageModel, s
                 tiny,
             )
             alone.run()
-            name = request["name"]
-            assert_same_sample(alone, together, name, f"seed {seed}, {name}")
+            assert_same_outputs(alone, together, f"seed {seed}")
     assert min(seen["hit"], seen["preempted"], seen["chunk"]) >= 5, seen
 
 
@@ -110,36 +103,3 @@ def _features(event: Event) -> str:
             return "chunk"
         case _:
             return "other"
-
-
-def assert_same_sample(alone: ScenarioRun, together: ScenarioRun, name: str, what: str) -> None:
-    ours, theirs = alone.sequence(name), together.sequence(name)
-    if ours.generated_ids == theirs.generated_ids:
-        return
-    pairs = zip(ours.generated_ids, theirs.generated_ids, strict=False)
-    place = next(i for i, (a, b) in enumerate(pairs) if a != b)
-    known = ours.token_ids[: ours.num_prompt_tokens + place]
-    logits = dense_logits(alone.model, known)[-1]  # [vocab]
-    distance = distance_to_another_token(logits, ours.sampling, place)
-    assert distance < CLOSE, f"{what}: output {place} differs, {distance} from the next token"
-    warnings.warn(
-        f"{what}: output {place} flipped by rounding, {distance:.1e} from another token",
-        RoundingFlip,
-        stacklevel=2,
-    )
-
-
-def distance_to_another_token(logits: Any, sampling: Any, place: int) -> float:
-    """How far the draw is from a border between two tokens, or a token from a cut."""
-    cumulative = np.cumsum(candidate_probabilities(logits, sampling))  # [vocab]
-    draw = uniform_draw(sampling.seed, place) * cumulative[-1]
-    nearest = float(np.abs(cumulative - draw).min())
-    for name in ("top_p", "min_p"):
-        for shift in (-CLOSE, CLOSE):
-            value = getattr(sampling, name)
-            moved = {f: getattr(sampling, f) for f in ("temperature", "top_k", "top_p", "min_p")}
-            moved[name] = min(1.0, max(0.0 if name == "min_p" else 1e-9, value + shift))
-            kept = candidate_probabilities(logits, type(sampling)(**moved)) > 0
-            if (kept != (candidate_probabilities(logits, sampling) > 0)).any():
-                nearest = min(nearest, abs(shift) / 2)
-    return nearest

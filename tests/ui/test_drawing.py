@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from pagedviz.trace.trace import Moment
-from pagedviz.ui import drawing
+from pagedviz.ui import drawing, sequence_drawing
 from pagedviz.ui.markdown import plain
+from pagedviz.ui.marks import decorate
 from pagedviz.views.board import Board, make_board
 from pagedviz.views.theme import DARK, LIGHT, THEMES, Theme
 from tests.views.runs import shared_start, tight, word
@@ -85,7 +86,7 @@ def test_tokens_names_and_sentences_are_escaped() -> None:
 
 
 def test_a_quoted_text_that_talks_of_sequences_is_not_coloured() -> None:
-    said = drawing.decorate("seq:1 takes p7.2, which held “seq:0 and p3”", {0: 0, 1: 1}, 6)
+    said = decorate("seq:1 takes p7.2, which held “seq:0 and p3”", {0: 0, 1: 1}, 6)
     elements = Elements(said)
     assert [attrs["class"] for attrs in elements.classes("who")] == ["who h1"]
     assert elements.text == "B seq:1 takes p7.2, which held seq:0 and p3"
@@ -104,9 +105,9 @@ def test_the_prompt_yet_to_be_computed_does_not_push_the_front_out_of_sight() ->
     trace = tight()
     (row,) = make_board(trace, Moment(0, 3), word).sequences[:1]
     long = row._replace(state="prefilling", groups=row.groups[:1] * 9)
-    shown, num_more = drawing._shown_groups(long)
-    assert len(shown) == 1
-    assert num_more == 8 * len(row.groups[0].tokens)
+    shown = sequence_drawing._shown_groups(long)
+    assert len(shown.groups) == 1
+    assert shown.num_after == 8 * len(row.groups[0].tokens)
 
 
 def test_every_colour_of_the_style_sheet_comes_from_the_theme() -> None:
@@ -123,3 +124,16 @@ def test_markdown_in_a_text_is_shown_as_it_is() -> None:
     assert plain("**a** [b](c) :red[d] <e> $f$") == (
         "\\*\\*a\\*\\* \\[b\\]\\(c\\) \\:red\\[d\\] \\<e\\> \\$f\\$"
     )
+
+
+def test_of_a_waiting_text_the_part_is_shown_that_a_lookup_stumbled_over() -> None:
+    trace = shared_start()
+    board = make_board(trace, Moment(1, 4), word)
+    assert "token 5 differs" in board.sentence
+    waiting = board.sequences[1]
+    assert waiting.state == "waiting"
+    shown = sequence_drawing._shown_groups(
+        waiting._replace(groups=waiting.groups[:1] * 3 + waiting.groups)
+    )
+    assert shown.num_before == 3 * 4
+    assert [token.position for token in shown.groups[1].tokens if token.is_now] == [5]

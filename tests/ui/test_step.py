@@ -101,9 +101,9 @@ def test_the_slider_goes_to_a_step() -> None:
 
 
 def test_a_link_with_settings_opens_the_same_moment_and_hash() -> None:
-    app = opened(scenario="growing", step="9", event="2", block_size="4", num_pages="40")
+    app = opened(scenario="growing", step="9", event="2", block_size="6", num_pages="60")
     copied = dict(app.query_params)
-    assert copied["block_size"] == "4"
+    assert copied["block_size"] == "6"
     assert board(opened(**copied)) == board(app)
     assert board(opened(scenario="growing", step="9", event="2")) != board(app)
 
@@ -144,13 +144,13 @@ def field(app: AppTest, kind: str, label: str) -> object:
 def test_settings_apply_together_and_there_is_a_way_back() -> None:
     app = opened(scenario="growing", step="7")
     before = board(app)
-    field(app, "number_input", "Slots a page").set_value(4)
+    field(app, "number_input", "Slots a page").set_value(6)
     field(app, "number_input", "Pages in the pool").set_value(60)
     next(b for b in app.sidebar.button if b.label == "Apply").click().run()
     assert not app.warning
     assert board(app)["step"] == "7"
     assert board(app)["state-hash"] != before["state-hash"]
-    assert app.query_params["block_size"] == "4"
+    assert app.query_params["block_size"] == "6"
     next(b for b in app.main.button if b.label == "Undo changes").click().run()
     assert "block_size" not in app.query_params
     press(app, "first")

@@ -15,18 +15,22 @@ from tests.views.runs import tight, word
 def test_a_lane_shows_each_phase_at_its_steps_with_its_own_pattern() -> None:
     trace = tight()
     figure = state_chart(trace, LIGHT, 120)
-    shown = [
-        (bar.name, bar.base[0], bar.base[0] + bar.x[0] - 1, bar.marker.pattern.shape)
+    shown = {
+        (text, base, base + length - 1, bar.marker.pattern.shape)
         for bar in figure.data
-    ]
+        for text, base, length in zip(bar.hovertext, bar.base, bar.x, strict=True)
+    }
     patterns = {"waiting": "", "prefilling": "/", "decoding": "", "preempted": "x"}
-    assert shown == [
-        (f"{'ABC'[lane]} {phase.state}", phase.first_step, phase.last_step, patterns[phase.state])
-        for lane, seq_id in enumerate(phases(trace))
-        for phase in phases(trace)[seq_id]
-        if phase.state != "finished"
-    ]
-    assert "C preempted" in {name for name, *_ in shown}
+    lanes = phases(trace)
+    expected = {(lane, phase) for lane, seq_id in enumerate(lanes) for phase in lanes[seq_id]}
+    for lane, phase in expected:
+        words = f"{'ABC'[lane]} seq:{lane} {phase.state}, step {phase.first_step}"
+        if phase.last_step > phase.first_step:
+            words = words.replace("step ", "steps ") + f" to {phase.last_step}"
+        drawn = (words, phase.first_step, phase.last_step, patterns.get(phase.state))
+        assert (drawn in shown) == (phase.state != "finished"), drawn
+    assert len(shown) == sum(phase.state != "finished" for _, phase in expected)
+    assert any("C seq:2 preempted" in words for words, *_ in shown)
 
 
 def test_the_pool_is_stacked_to_its_full_size_at_every_step() -> None:
@@ -68,5 +72,5 @@ def test_the_numbers_in_words_are_those_of_the_moment() -> None:
     trace = tight()
     pool = make_board(trace, Moment(2), word).pool
     assert occupancy_words(trace, 2, pool) == (
-        "6 active (2 empty slots), 0 cached, 0 free · contiguous would hold 10"
+        "6 active (2 empty slots), 0 cached, 0 free · contiguous: 10"
     )

@@ -27,7 +27,8 @@ from pagedviz.engine.events import (
 from pagedviz.engine.snapshot import PageView, SequenceView, Snapshot
 from pagedviz.trace.trace import Moment, Trace
 from pagedviz.views.board import event_lines, moment_sentence
-from pagedviz.views.sentences import Context, sentence
+from pagedviz.views.context import Context
+from pagedviz.views.sentences import sentence
 from pagedviz.views.summaries import headline
 from tests.views.runs import shared_start, tight, word
 

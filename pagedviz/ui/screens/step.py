@@ -9,8 +9,6 @@ states            occupancy            events of this step
 
 from __future__ import annotations
 
-from html import escape
-
 import streamlit as st
 
 from pagedviz.trace.trace import Moment
@@ -18,7 +16,6 @@ from pagedviz.ui import session
 from pagedviz.ui.drawing import (
     Lanes,
     draw_board,
-    draw_cursor,
     draw_position,
     draw_ticks,
     draw_title,
@@ -30,19 +27,10 @@ from pagedviz.ui.runs import RecordedRun
 from pagedviz.ui.session import View
 from pagedviz.ui.setup import draw_setup
 from pagedviz.ui.stepping import targets
-from pagedviz.views.board import Board, make_board
-from pagedviz.views.charts import (
-    LANE_KEY,
-    cursor_share,
-    occupancy_chart,
-    occupancy_words,
-    state_chart,
-)
-from pagedviz.views.theme import LIGHT, THEMES, Theme
+from pagedviz.ui.strips import draw_strips
+from pagedviz.views.board import make_board
+from pagedviz.views.theme import LIGHT, THEMES
 from pagedviz.views.ticks import Tick
-
-STRIP_HEIGHT = 132
-_EVENTS_SHOWN = 200
 
 
 def draw() -> None:
@@ -70,7 +58,7 @@ def draw() -> None:
     _messages(view)
     lanes = Lanes(run.most_at_once, run.num_sequences - run.most_at_once)
     st.html(draw_board(board, theme, lanes))
-    _strips(view, board, theme)
+    draw_strips(view, board, theme)
     if view.is_playing:
         st.fragment(_play_on, run_every=session.PLAY_SECONDS)()
 
@@ -192,64 +180,3 @@ def _marks(view: View) -> list[tuple[float, Tick]]:
 def _slid(run: RecordedRun, by_event: bool, key: str) -> None:
     place = st.session_state[key]
     session.go(run.scale.moment(place) if by_event else Moment(place))
-
-
-# ---- the three strips --------------------------------------------------------------------------
-
-
-def _strips(view: View, board: Board, theme: Theme) -> None:
-    trace = view.run.trace
-    share = cursor_share(view.moment, trace)
-    states, pool, events = st.columns((36, 32, 32), gap="small")
-    with states, st.container(key="states"):
-        st.html('<div class="strip"><h2>States</h2></div>' + draw_cursor(share, STRIP_HEIGHT))
-        st.plotly_chart(
-            state_chart(trace, theme, STRIP_HEIGHT),
-            key=f"states {theme.name}",
-            theme=None,
-            config={"displayModeBar": False},
-            alt="State of each sequence over the steps of the run",
-        )
-        st.html(f'<div class="caption">{escape(LANE_KEY)}</div>')
-    with pool, st.container(key="occupancy"):
-        st.html('<div class="strip"><h2>Occupancy</h2></div>' + draw_cursor(share, STRIP_HEIGHT))
-        st.plotly_chart(
-            occupancy_chart(trace, theme, STRIP_HEIGHT),
-            key=f"occupancy {theme.name}",
-            theme=None,
-            config={"displayModeBar": False},
-            alt="Active, cached and free pages over the steps of the run",
-        )
-        words = occupancy_words(trace, view.moment.step, board.pool)
-        st.html(f'<div class="caption">{escape(words)}</div>')
-    with events, st.container(key="events"):
-        _event_list(view, board)
-
-
-def _event_list(view: View, board: Board) -> None:
-    step, event = view.moment
-    st.html(f'<div class="strip"><h2>Step {step} · {board.num_events} events</h2></div>')
-    if not board.lines:
-        st.html('<div class="caption">Nothing happens in this step: step on</div>')
-        return
-    # Around the event looked at, if a step has very many.
-    first = max(0, min((event or 0) - _EVENTS_SHOWN // 2, len(board.lines) - _EVENTS_SHOWN))
-    lines = {line.number: line.text for line in board.lines[first : first + _EVENTS_SHOWN]}
-    key = f"events of {view.run.key.short} step {step}"
-    st.session_state[key] = event if event in lines else None
-    with st.container(height=STRIP_HEIGHT + 20, border=False, key="eventlist"):
-        st.radio(
-            "Events of this step",
-            list(lines),
-            format_func=lambda number: f"{number}\u2002{plain(lines[number])}",
-            key=key,
-            on_change=_event_chosen,
-            args=(step, key),
-            label_visibility="collapsed",
-        )
-
-
-def _event_chosen(step: int, key: str) -> None:
-    chosen = st.session_state[key]
-    if chosen is not None:
-        session.go_to_event(Moment(step, chosen))

@@ -1,0 +1,206 @@
+"""The Step screen in a real browser: stepping, links, keys, settings, and foreign text."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+STEP = re.compile("^Step")
+
+
+def board(page: Page) -> Locator:
+    return page.get_by_test_id("board")
+
+
+def open_link(page: Page, app_url: str, **link: str) -> Locator:
+    page.goto(f"{app_url}/?{urlencode(link)}")
+    root = board(page)
+    expect(root).to_be_visible(timeout=30_000)
+    settled(page)
+    # Widgets are drawn when their code has arrived, a little after the script has run.
+    for widget in (page.get_by_role("button", name=STEP), page.get_by_test_id("stRadioOption")):
+        expect(widget.first).to_be_visible(timeout=30_000)
+    return root
+
+
+def settled(page: Page) -> None:
+    expect(page.get_by_test_id("stApp")).to_have_attribute(
+        "data-test-script-state", "notRunning", timeout=30_000
+    )
+
+
+def moment(page: Page) -> tuple[str | None, str | None, str | None]:
+    root = board(page)
+    return tuple(root.get_attribute(f"data-{name}") for name in ("step", "event", "state-hash"))
+
+
+def press(page: Page, name: str) -> None:
+    page.get_by_role("button", name=re.compile(f"^{name}")).click()
+
+
+def test_first_paint_is_a_finished_example_and_all_of_it_is_in_view(
+    page: Page, app_url: str
+) -> None:
+    root = open_link(page, app_url)
+    expect(root).not_to_have_attribute("data-step", "0")
+    expect(page.get_by_test_id("sentence")).not_to_be_empty()
+    for name in ("First", "Back", "Step", "Last", "Play"):
+        expect(page.get_by_role("button", name=re.compile(f"^{name}"))).to_be_in_viewport()
+    expect(page.locator(".st-key-states .main-svg").first).to_be_in_viewport()
+    expect(page.locator(".st-key-occupancy .main-svg").first).to_be_in_viewport()
+    expect(page.get_by_text("contiguous:")).to_be_in_viewport()
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_step_and_back_change_the_step_by_exactly_one(page: Page, app_url: str) -> None:
+    root = open_link(page, app_url, scenario="growing", step="5")
+    start = moment(page)
+    for number in (6, 7, 8):
+        press(page, "Step")
+        expect(root).to_have_attribute("data-step", str(number))
+    for number in (7, 6, 5):
+        press(page, "Back")
+        expect(root).to_have_attribute("data-step", str(number))
+    assert moment(page) == start
+
+
+def test_keys_step_too_but_not_while_somebody_types(page: Page, app_url: str) -> None:
+    root = open_link(page, app_url, scenario="growing", step="5")
+    page.keyboard.press("ArrowRight")
+    expect(root).to_have_attribute("data-step", "6")
+    page.keyboard.press("ArrowLeft")
+    expect(root).to_have_attribute("data-step", "5")
+    page.keyboard.press("Home")
+    expect(root).to_have_attribute("data-step", "0")
+    page.get_by_test_id("stExpandSidebarButton").click()
+    field = page.get_by_label("Slots a page")
+    field.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("End")
+    page.wait_for_timeout(500)
+    expect(root).to_have_attribute("data-step", "0")
+
+
+def test_the_address_opens_the_same_moment_and_hash_in_a_new_tab(page: Page, app_url: str) -> None:
+    root = open_link(page, app_url, scenario="shared_prompt", step="16", event="6", block_size="6")
+    press(page, "Step")
+    expect(root).to_have_attribute("data-event", "7")
+    settled(page)
+    there = moment(page)
+    address = page.url
+    assert parse_qs(urlsplit(address).query) == {
+        "scenario": ["shared_prompt"],
+        "step": ["16"],
+        "event": ["7"],
+        "block_size": ["6"],
+    }
+    other = page.context.new_page()
+    other.goto(address)
+    expect(board(other)).to_be_visible(timeout=30_000)
+    settled(other)
+    assert moment(other) == there
+
+
+def test_an_event_is_chosen_by_a_click_and_stays_in_view(page: Page, app_url: str) -> None:
+    root = open_link(page, app_url, scenario="thrash", step="30")
+    page.locator(".st-key-eventlist label", has_text=re.compile("^4")).first.click()
+    expect(root).to_have_attribute("data-event", "4")
+    open_link(page, app_url, scenario="thrash", step="30", event="11")
+    chosen = page.locator(".st-key-eventlist label:has(input:checked)")
+    expect(chosen).to_have_text(re.compile("^11"))
+    expect(chosen).to_be_in_viewport()
+
+
+def test_play_goes_on_by_itself_until_it_is_paused(page: Page, app_url: str) -> None:
+    root = open_link(page, app_url, scenario="growing", step="5")
+    press(page, "Play")
+    expect(root).to_have_attribute("data-step", "8", timeout=15_000)
+    press(page, "Pause")
+    expect(page.get_by_role("button", name=re.compile("^Play"))).to_be_visible()
+    settled(page)
+    here = moment(page)
+    page.wait_for_timeout(1500)
+    assert moment(page) == here
+
+
+def test_a_bad_setting_is_a_sentence_and_keeps_the_run(page: Page, app_url: str) -> None:
+    open_link(page, app_url, scenario="growing", step="7")
+    there = moment(page)
+    page.get_by_test_id("stExpandSidebarButton").click()
+    page.get_by_label("Slots a page").fill("0")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_text("Not applied: block_size must be at least 1, got 0")).to_be_visible()
+    settled(page)
+    assert moment(page) == there
+    # Typed but not applied: nothing has happened yet.
+    page.get_by_label("Slots a page").fill("12")
+    page.wait_for_timeout(400)
+    assert moment(page) == there
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("button", name="Undo changes")).to_be_visible()
+    settled(page)
+    assert moment(page) != there
+    page.get_by_role("button", name="Undo changes").click()
+    expect(page.get_by_role("button", name="Undo changes")).to_have_count(0)
+
+
+def test_nothing_moves_while_one_steps(page: Page, app_url: str) -> None:
+    root = open_link(page, app_url, scenario="burst", step="8", event="1")
+    places = """() => [...document.querySelectorAll(
+        '.board .page, .board .seq, .sentence, .st-key-states, .st-key-eventlist, .st-key-slider .ticks'
+    )].map(e => { const r = e.getBoundingClientRect(); return [r.x, r.y, r.width, r.height] })"""
+    expect(page.locator(".st-key-occupancy .main-svg").first).to_be_visible()
+    before = page.evaluate(places)
+    assert len(before) > 50
+    for event in range(2, 9):
+        press(page, "Step")
+        expect(root).to_have_attribute("data-event", str(event))
+        settled(page)
+        assert page.evaluate(places) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>window.broken = 1</script>",
+        "<img src=x onerror='window.broken = 1'>",
+        "</span></div><svg onload='window.broken = 1'>",
+        "[x](javascript:window.broken=1) :material/home: $x$",
+    ],
+)
+def test_a_prompt_is_shown_and_never_run(page: Page, app_url: str, text: str) -> None:
+    requests = '{"lily":{"prompt":%s,"max_new_tokens":4}}' % (
+        '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    )
+    root = open_link(page, app_url, scenario="growing", step="0", event="1", requests=requests)
+    page.wait_for_timeout(500)
+    assert page.evaluate("window.broken") is None
+    shown = "".join(root.locator(".seq .t").all_inner_texts())
+    assert shown.replace("\u2423", " ").startswith(text[:20])
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_nonsense_in_the_address_is_a_sentence(page: Page, app_url: str) -> None:
+    open_link(page, app_url, scenario="<b>x</b>", step="-3")
+    expect(page.get_by_text("there is no scenario '<b>x</b>'")).to_be_visible()
+    expect(page.get_by_text("step in the address must be a whole number")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_board_wears_the_theme_of_the_reader(page: Page, app_url: str, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    open_link(page, app_url, scenario="growing")
+    app_and_board = page.evaluate(
+        """() => [getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor,
+        getComputedStyle(document.documentElement).getPropertyValue('--background')]"""
+    )
+    assert (
+        app_and_board
+        == {
+            "light": ["rgb(255, 255, 255)", "#FFFFFF"],
+            "dark": ["rgb(15, 18, 22)", "#0F1216"],
+        }[scheme]
+    )
