@@ -110,8 +110,8 @@ def keyframe(snapshot: Snapshot) -> dict[str, Any]:
 
 def encode(data: dict[str, Any]) -> str:
     """JSON, gzipped, in base64: a tenth of the JSON, and a browser unpacks it by itself."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    packed = gzip.compress(text.encode("utf-8", "surrogatepass"), compresslevel=6, mtime=0)
+    text = json.dumps(data, separators=(",", ":"))
+    packed = gzip.compress(text.encode("ascii"), compresslevel=6, mtime=0)
     return base64.b64encode(packed).decode("ascii")
 
 

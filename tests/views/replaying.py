@@ -23,7 +23,7 @@ _SEQUENCE = (
 
 def decoded(text: str) -> dict[str, Any]:
     packed = gzip.decompress(base64.b64decode(text))
-    data: dict[str, Any] = json.loads(packed.decode("utf-8", "surrogatepass"))
+    data: dict[str, Any] = json.loads(packed.decode("ascii"))
     return data
 
 
