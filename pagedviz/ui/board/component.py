@@ -29,6 +29,11 @@ NAME = "pagedviz.board"
 KEY = "board"
 
 
+def board_assets() -> dict[str, str]:
+    """File name -> text of the modules and the style sheet."""
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(ASSETS.iterdir())}
+
+
 def draw_board(view: View) -> None:
     """Place the board. It shows the view's moment when the run is new to it or `go_id` is."""
     run = view.run

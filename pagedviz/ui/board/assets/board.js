@@ -160,7 +160,7 @@ class Board {
       if (this.moment === undefined || !time.same(this.moment, this.target)) return undefined;
       setText(this.spoken, this.run.sentence(this.moment));
       if (this.panels.table.isOpen) this.#showTable();
-      return this.calls.rested(this.moment);
+      return this.calls.rested(this.moment, this.byEvent);
     }, REST);
   }
 

@@ -45,13 +45,13 @@ export class PoolCanvas {
   }
 
   draw(state, focus, dirty) {
-    const isFresh = this.fit() || this.colours === undefined;
+    // Measuring costs a layout: only when all is drawn again.
+    const isFresh = (dirty === undefined && this.fit()) || this.colours === undefined;
     if (!this.pen) return;
     if (isFresh) this.#readColours();
     const all = isFresh || dirty === undefined;
     if (all) this.pen.clearRect(0, 0, this.width, this.height);
     const ids = all ? state.page.fill.keys() : new Set([...dirty, ...this.now, ...focus.pages]);
-    this.pen.font = "10px ui-monospace, DejaVu Sans Mono, monospace";
     for (const id of ids) this.#cell(state, id, focus.pages.has(id));
     this.now = new Set(focus.pages);
     this.state = state;

@@ -4,7 +4,7 @@
 import { pattern } from "./colours.js";
 import { h, letter, setText } from "./dom.js";
 
-const LEFT = 24;
+const LEFT = 30;
 const BOTTOM = 16;
 const LANES_AT_ONCE = 12;
 
@@ -102,22 +102,22 @@ export class LaneStrip extends Strip {
           pen.strokeRect(x + 0.5, y + 0.5, Math.max(width - 1, 0.5), bar - 1);
         }
       }
-      if (rows.count <= lanes.length && rows.count === lanes.length) this.#letter(place, y + bar / 2, 4, "left");
-      else if (high >= 9) {
-        const x = LEFT + (began / numSteps) * this.width;
+      const x = LEFT + (began / numSteps) * this.width;
+      if (rows.count === lanes.length) this.#letter(place, y + bar / 2, 6);
+      else if (high >= 9 && x < LEFT + this.width - 16) {
         pen.fillStyle = colours.background;
         pen.fillRect(x, y + bar / 2 - 6, 11, 12);
-        this.#letter(place, y + bar / 2, x + 1, "left");
+        this.#letter(place, y + bar / 2, x + 1);
       }
     });
     this.steps(numSteps);
   }
 
-  #letter(place, y, x, align) {
+  #letter(place, y, x) {
     const { pen } = this;
     pen.fillStyle = this.colours.inks[place % this.numHues];
     pen.font = "600 11px system-ui, sans-serif";
-    pen.textAlign = align;
+    pen.textAlign = "left";
     pen.textBaseline = "middle";
     pen.fillText(letter(place), x, y);
     pen.font = "11px system-ui, sans-serif";
@@ -158,7 +158,7 @@ export class PoolStrip extends Strip {
     this.colours = coloursOf(this.element, this.numHues);
     const { occupancy, num_steps: numSteps, num_pages: numPages, block_size: size } = this.overview;
     const { pen, colours } = this;
-    const top = Math.max(numPages, ...occupancy.contiguous) * 1.02;
+    const top = occupancy.contiguous.reduce((most, pages) => Math.max(most, pages), numPages) * 1.02;
     const used = occupancy.active.map((pages, i) => pages - occupancy.waste[i] / size);
     const cached = occupancy.active.map((pages, i) => pages + occupancy.cached[i]);
     const total = used.map(() => numPages);
@@ -203,8 +203,8 @@ export class PoolStrip extends Strip {
     const reserved = this.overview.occupancy.contiguous[step];
     setText(
       this.caption,
-      `${totals.active} active (${totals.empty} slots empty ╳), ${totals.cached} cached ╱, ${totals.free} free · ` +
-        `contiguous ┈ would hold ${reserved}`,
+      `${totals.active} active (${totals.empty} slots empty ╳) · ${totals.cached} cached ╱ · ` +
+        `${totals.free} free · contiguous ┈ ${reserved}`,
     );
   }
 }

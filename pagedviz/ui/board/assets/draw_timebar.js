@@ -4,6 +4,8 @@ import { h, setAttribute, setText } from "./dom.js";
 import { sliderLast, sliderMoment, sliderPlace } from "./time.js";
 
 const SPEEDS = [1, 2, 4, 10];
+const IMPORTANCE = ["preemption", "finish", "eviction", "hit"];
+const NEAR = Array.from({ length: 15 }, (_, i) => i - 7);
 
 export class TimeBar {
   // act: first, back, forward, last, play, go, byEvent, until, bookmark, search, keys, speed
@@ -16,10 +18,10 @@ export class TimeBar {
         { type: "button", class: name, "aria-label": words, title: `${words} (${keys})`, data: { testid: name }, on: { click: () => act[name]() } },
         label,
       );
-    this.first = button("first", "⏮", "First step", "Home");
+    this.first = button("first", "|◀", "First step", "Home");
     this.back = button("back", "◀", "Back", "←");
     this.forward = button("forward", "Step ▶", "Step", "→");
-    this.last = button("last", "⏭", "Last step", "End");
+    this.last = button("last", "▶|", "Last step", "End");
     this.play = button("play", "Play", "Play", "space");
     this.speed = h(
       "select",
@@ -81,12 +83,10 @@ export class TimeBar {
   draw(moment, { byEvent, isPlaying, hash, hasBack, hasForward }) {
     const { step, event } = moment;
     const total = this.run.numEvents(step);
-    const width = String(this.run.numSteps - 1).length;
-    setText(this.position, "");
     const events = event === null ? `end, ${total} events` : `event ${event} of ${total}`;
     this.position.replaceChildren(
       "step ",
-      h("b", {}, String(step).padStart(width, "\u2007")),
+      h("b", {}, String(step)),
       ` of ${this.run.numSteps - 1} · ${events}`,
     );
     setText(this.hash, `state ${hash.slice(0, 4)} ${hash.slice(4, 8)}`);
@@ -120,15 +120,16 @@ export class TimeBar {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     const last = Math.max(sliderLast(this.run, byEvent), 1);
     const inner = width - 14; // the thumb's centre never reaches the ends
-    const taken = new Map(); // pixel -> importance
-    for (const [step, event, kind] of this.run.overview.ticks) {
-      const share = sliderPlace(this.run, { step, event: byEvent ? event : null }, byEvent) / last;
-      const x = Math.round(7 + share * inner);
-      const rank = { preemption: 3, eviction: 2, finish: 2, hit: 1 }[kind] ?? 0;
-      const near = Math.max(taken.get(x) ?? -1, taken.get(x - 1) ?? -1, taken.get(x + 1) ?? -1);
-      if (near >= rank) continue;
-      taken.set(x, rank);
-      drawMark(pen, kind, x, 6, colours);
+    const taken = new Set(); // pixels, so that no mark hides a more important one
+    for (const important of IMPORTANCE) {
+      for (const [step, event, kind] of this.run.overview.ticks) {
+        if (kind !== important) continue;
+        const share = sliderPlace(this.run, { step, event: byEvent ? event : null }, byEvent) / last;
+        const x = Math.round(7 + share * inner);
+        if (NEAR.some((shift) => taken.has(x + shift))) continue;
+        taken.add(x);
+        drawMark(pen, kind, x, 6, colours);
+      }
     }
   }
 

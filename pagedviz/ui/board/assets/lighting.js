@@ -18,9 +18,12 @@ export class Lighting {
     root.addEventListener("focusin", over);
     root.addEventListener("click", (event) => this.#watch(event));
     this.key = "";
+    this.isDark = true;
   }
 
+  // What was drawn anew has lost its light.
   refresh() {
+    if (this.isDark && this.board.watched === undefined) return;
     this.key = "";
     this.#show(NOTHING);
   }
@@ -95,6 +98,7 @@ export class Lighting {
     const key = JSON.stringify([[...pages], [...sequences], [...lit.tokens], [...lit.slots]]);
     if (key === this.key) return;
     this.key = key;
+    this.isDark = !pages.size && !sequences.size && !lit.tokens.size && !lit.slots.size;
     this.board.pool.light(pages, lit.slots);
     this.board.sequences.light(pages, sequences, lit.tokens);
   }

@@ -8,6 +8,8 @@ import { mount } from "./board.js";
 import { unpack } from "./run.js";
 
 const entries = new WeakMap();
+// Where each run was last looked at, for a board that is taken away and placed again with its screen.
+const places = new Map();
 
 export default function board({ data, parentElement, setStateValue }) {
   let entry = entries.get(parentElement);
@@ -37,13 +39,18 @@ async function update(entry, parentElement) {
     entry.goId = data.go.id;
     entry.chunk = undefined;
     entry.overview = data.overview;
+    const place = places.get(data.run);
+    const start = place?.goId === data.go.id ? place : data.go;
     entry.board = mount(parentElement, {
       overview,
-      moment: data.go,
-      byEvent: data.go.by_event,
+      moment: start,
+      byEvent: start.byEvent ?? start.by_event,
       bookmarks: data.bookmarks,
       calls: {
-        rested: ({ step, event }) => tell("cursor", { run: data.run, step, event }),
+        rested: ({ step, event }, byEvent) => {
+          places.set(data.run, { goId: entry.goId, step, event, byEvent });
+          tell("cursor", { run: data.run, step, event });
+        },
         want: (number) => tell("want", { run: data.run, number }),
         more: (from) => tell("more", { run: data.run, from }),
         bookmarked: (bookmarks) => tell("bookmarks", { run: data.run, bookmarks }),
