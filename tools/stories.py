@@ -96,16 +96,21 @@ def article(word: str) -> str:
     return f"an {word}" if word[0] in "aeiou" else f"a {word}"
 
 
-def draw_characters(rng: random.Random, held_out: bool, made_up_share: float) -> list[Character]:
-    """A girl or a boy, often with a friend of the other sex; they have nothing in common."""
-    sexes = rng.sample(["girl", "boy"], rng.choices([1, 2], [35, 65])[0])
+def draw_characters(
+    rng: random.Random, held_out: bool, made_up_share: float, pairs: bool = False
+) -> list[Character]:
+    """A girl or a boy, often with a friend of the other sex; they have nothing in common.
+
+    `pairs`: nine in ten have a friend, and nine in ten friends have all that the first has.
+    """
+    sexes = rng.sample(["girl", "boy"], rng.choices([1, 2], [10, 90] if pairs else [35, 65])[0])
     cast: list[Character] = []
     for sex in sexes:
         made_up = rng.random() < made_up_share
         taken = {*GIRLS, *BOYS, *(c.name for c in cast)}
         listed = rng.choice(GIRLS if sex == "girl" else BOYS)
         name = made_up_name(rng, held_out, taken) if made_up else listed
-        has_all = not cast or rng.random() < 0.4
+        has_all = not cast or rng.random() < (0.9 if pairs else 0.4)
         cast.append(_draw_belongings(rng, name, sex, made_up, has_all, cast, held_out))
     return cast
 
@@ -254,18 +259,24 @@ def _filler_count(rng: random.Random) -> int:
 
 
 def make_story(
-    rng: random.Random, *, held_out: bool = False, made_up_share: float = 0.2, short: bool = False
+    rng: random.Random,
+    *,
+    held_out: bool = False,
+    made_up_share: float = 0.2,
+    short: bool = False,
+    pairs: bool = False,
 ) -> Story:
     """One story with its questions, in one of three shapes: questions inside the prose, lines of
     `Q:` and `A:` after it, or a chat in which the story itself is the first answer.
 
     `short`: at most three fillers and no preamble, so that most of the text can be known.
+    `pairs`: mostly two characters with two sets of facts, and every question about them.
     """
-    cast = draw_characters(rng, held_out, made_up_share)
+    cast = draw_characters(rng, held_out, made_up_share, pairs)
     free = [p for p in PLACES if p not in {c.place for c in cast}]
     hidden = rng.choice(free) if rng.random() < 0.3 else None
     body = _body(rng, cast, hidden, rng.randint(0, 3) if short else _filler_count(rng))
-    questions = _questions(rng, cast, hidden)[: rng.randint(2, 7)]
+    questions = _questions(rng, cast, hidden)[: None if pairs else rng.randint(2, 7)]
     shape = rng.choices(["prose", "lines", "chat"], [45, 30, 25])[0]
     text = "" if short else _preamble(rng)
     if shape == "chat":
@@ -295,7 +306,10 @@ def make_stories(
     held_out: bool = False,
     made_up_share: float = 0.2,
     short: bool = False,
+    pairs: bool = False,
 ) -> Iterator[Story]:
     rng = random.Random(seed)
     for _ in range(count):
-        yield make_story(rng, held_out=held_out, made_up_share=made_up_share, short=short)
+        yield make_story(
+            rng, held_out=held_out, made_up_share=made_up_share, short=short, pairs=pairs
+        )

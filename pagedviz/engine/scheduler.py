@@ -123,7 +123,6 @@ class Scheduler:
             return False
         hits: list[Entry] = []
         if sequence.chain is not None:
-            sequence.chain.extend()  # a resumed sequence has generated tokens
             hits = block_manager.cache.walk(sequence.chain, sequence.num_tokens)
         num_cached = len(hits) * block_size
         self._report_lookup(sequence, hits)

@@ -134,15 +134,12 @@ def hashes_tell_the_content(snapshot: Snapshot) -> Iterator[Finding]:
     """Rule 5. A findable page is full, and holds the tokens its hash stands for, under that
     adapter: those of whoever owns it, and of a prefix that was really submitted."""
     size = snapshot.block_size
-    prefixes: set[PagePrefix] = set()
-    all_known = True
     owned: set[int] = set()
     for sequence in snapshot.sequences:
-        owned.update(sequence.page_ids)
-        chain = page_prefixes(sequence.token_ids, sequence.adapter, size)
-        prefixes.update(chain)
-        all_known = all_known and None not in sequence.token_ids
-        yield from _owned_content(snapshot, sequence, chain)
+        if sequence.page_ids:
+            owned.update(sequence.page_ids)
+            yield from _owned_content(snapshot, sequence)
+    unowned: dict[int, list[PageView]] = {}
     for page in snapshot.pages:
         if page.page_hash is None:
             continue
@@ -157,23 +154,39 @@ def hashes_tell_the_content(snapshot: Snapshot) -> Iterator[Finding]:
                 f"a page holds {size}",
                 page.page_id,
             )
-        elif (
-            all_known
-            and page.page_id not in owned
-            and (page.page_hash, page.token_ids) not in prefixes
+        elif page.page_id not in owned:
+            unowned.setdefault(page.page_hash, []).append(page)
+    for page in _never_submitted(snapshot, unowned):
+        yield Finding(
+            f"p{page.page_id:d} is findable by {page.page_hash:016x} with tokens "
+            f"{list(page.token_ids)}: none of {len(snapshot.sequences)} sequences has a prefix "
+            "with that hash that ends in these tokens",
+            page.page_id,
+        )
+
+
+def _never_submitted(snapshot: Snapshot, pages: dict[int, list[PageView]]) -> list[PageView]:
+    """Those of `pages`, by their hash, that no sequence can have computed; none if any sequence
+    keeps its tokens to itself."""
+    # The newest first: they are the likeliest to have left what is still cached.
+    for sequence in reversed(snapshot.sequences):
+        if not pages:
+            return []
+        for prefix_hash, token_ids in page_prefixes(
+            sequence.token_ids, sequence.adapter, snapshot.block_size
         ):
-            yield Finding(
-                f"p{page.page_id:d} is findable by {page.page_hash:016x} with tokens "
-                f"{list(page.token_ids)}: none of {len(snapshot.sequences)} sequences has a prefix "
-                "with that hash that ends in these tokens",
-                page.page_id,
-            )
+            if prefix_hash in pages:
+                others = [page for page in pages.pop(prefix_hash) if page.token_ids != token_ids]
+                if others:
+                    pages[prefix_hash] = others
+    if any(None in sequence.token_ids for sequence in snapshot.sequences):
+        return []
+    return [page for same_hash in pages.values() for page in same_hash]
 
 
-def _owned_content(
-    snapshot: Snapshot, sequence: SequenceView, chain: tuple[PagePrefix, ...]
-) -> Iterator[Finding]:
+def _owned_content(snapshot: Snapshot, sequence: SequenceView) -> Iterator[Finding]:
     size, seq_id = snapshot.block_size, sequence.seq_id
+    chain = page_prefixes(sequence.token_ids, sequence.adapter, size)
     for index, page_id in enumerate(sequence.page_ids):
         page = _page(snapshot, page_id)
         if page is None or page.page_hash is None:

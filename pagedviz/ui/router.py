@@ -42,5 +42,4 @@ def _shown() -> None:
     except (PagedVizError, ModelError) as error:
         st.error(str(error))
         return
-    session.publish()
     draw()

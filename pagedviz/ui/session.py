@@ -59,13 +59,24 @@ def view() -> View:
 
 
 def publish() -> None:
-    """Write the moment on screen into the address."""
+    """Write the moment at rest into the address. While it moves the board says nothing: every
+    address becomes an entry of the browser's history."""
     state = view()
     overrides = json.loads(state.run.key.overrides)
     address = make_link(state.run.key.scenario, overrides, state.moment, state.bookmarks)
     if address != state.address:
         st.query_params.from_dict(address)
         state.address = address
+
+
+def field(key: str) -> Any:
+    """What a widget holds."""
+    return st.session_state[key]
+
+
+def set_field(key: str, value: object) -> None:
+    """What a widget is to hold; before it is drawn."""
+    st.session_state[key] = value
 
 
 def _open(link: Link) -> View:
@@ -115,7 +126,7 @@ def rest(step: Any, event: Any) -> None:
     """The board has come to rest; what is not a recorded moment is passed over."""
     state = view()
     moment = moment_of(state.run.trace, step, event)
-    if moment is not None:
+    if moment is not None and moment != state.moment:
         state.moment = moment
         state.problems = ()
 

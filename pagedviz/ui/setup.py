@@ -6,7 +6,6 @@ only what differs from the scenario's file is handed on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -45,7 +44,7 @@ def draw_setup(run: RecordedRun) -> None:
 
 
 def _scenario_chosen(key: str) -> None:
-    session.open_scenario(st.session_state[key])
+    session.open_scenario(session.field(key))
 
 
 def _draw_form(run: RecordedRun) -> None:
@@ -109,29 +108,29 @@ def _engine_fields(prefix: str, scenario: Scenario) -> None:
 
 
 def _apply(run: RecordedRun) -> None:
-    session.apply(_read_fields(run, st.session_state))
+    session.apply(_read_fields(run))
 
 
-def _read_fields(run: RecordedRun, fields: Mapping[Any, Any]) -> dict[str, Any]:
+def _read_fields(run: RecordedRun) -> dict[str, Any]:
     """The settings typed in, as apply_settings takes them."""
     prefix = f"{run.key.short}/"
     requests: dict[str, Any] = {}
     for request in run.scenario.requests:
         key = f"{prefix}{request.name}/"
-        change = {"max_new_tokens": fields[f"{key}max"]}
+        change = {"max_new_tokens": session.field(f"{key}max")}
         if request.prompt is not None:
-            change["prompt"] = fields[f"{key}prompt"]
+            change["prompt"] = session.field(f"{key}prompt")
         if request.follows is None:
-            change["arrival_step"] = fields[f"{key}arrival"]
+            change["arrival_step"] = session.field(f"{key}arrival")
         requests[request.name] = change
-    if fields[f"{prefix}{_NEW_NAME}/prompt"]:
+    if session.field(f"{prefix}{_NEW_NAME}/prompt"):
         requests[_free_name(run.scenario)] = {
-            "prompt": fields[f"{prefix}{_NEW_NAME}/prompt"],
-            "max_new_tokens": fields[f"{prefix}{_NEW_NAME}/max"],
-            "arrival_step": fields[f"{prefix}{_NEW_NAME}/arrival"],
+            "prompt": session.field(f"{prefix}{_NEW_NAME}/prompt"),
+            "max_new_tokens": session.field(f"{prefix}{_NEW_NAME}/max"),
+            "arrival_step": session.field(f"{prefix}{_NEW_NAME}/arrival"),
         }
     names = ("block_size", "num_pages", "max_tokens_per_step", "chunk_size", "prefix_caching")
-    return {name: fields[f"{prefix}{name}"] for name in names} | {"requests": requests}
+    return {name: session.field(f"{prefix}{name}") for name in names} | {"requests": requests}
 
 
 def _free_name(scenario: Scenario) -> str:

@@ -12,6 +12,7 @@ from pagedviz.engine.events import EVENT_TYPES
 from pagedviz.trace.queries import occupancy, phases
 from pagedviz.trace.trace import Trace
 from pagedviz.views.frames import CHUNK_STEPS
+from pagedviz.views.lanes import most_at_once
 from pagedviz.views.pool_map import MAX_SLOTS_DRAWN, columns_for, detail_for
 from pagedviz.views.theme import THEMES, Theme
 from pagedviz.views.ticks import ticks
@@ -47,6 +48,7 @@ def overview(trace: Trace, is_complete: bool = True) -> dict[str, Any]:
         "kinds": [event_type.__name__ for event_type in EVENT_TYPES],
         "until": UNTIL,
         "ticks": [[*tick.moment, tick.kind] for tick in ticks(trace)],
+        "most_at_once": most_at_once(trace),
         "lanes": [
             [seq_id, [[phase.state, phase.first_step, phase.last_step] for phase in lane]]
             for seq_id, lane in phases(trace).items()

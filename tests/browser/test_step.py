@@ -108,9 +108,9 @@ def test_an_event_is_chosen_by_a_click_and_stays_in_view(page: Page, app_url: st
     root = open_link(page, app_url, scenario="thrash", step="30")
     page.locator(".st-key-eventlist label", has_text=re.compile("^4")).first.click()
     expect(root).to_have_attribute("data-event", "4")
-    open_link(page, app_url, scenario="thrash", step="30", event="11")
+    open_link(page, app_url, scenario="shared_prompt", step="0", event="30")
     chosen = page.locator(".st-key-eventlist label:has(input:checked)")
-    expect(chosen).to_have_text(re.compile("^11"))
+    expect(chosen).to_have_text(re.compile("^30"))
     expect(chosen).to_be_in_viewport()
 
 
@@ -153,6 +153,10 @@ def test_nothing_moves_while_one_steps(page: Page, app_url: str) -> None:
         '.board .page, .board .seq, .sentence, .st-key-states, .st-key-eventlist, .st-key-slider .ticks'
     )].map(e => { const r = e.getBoundingClientRect(); return [r.x, r.y, r.width, r.height] })"""
     expect(page.locator(".st-key-occupancy .main-svg").first).to_be_visible()
+    # A chart that is drawn again would be another element, and flash white.
+    charts = page.locator(".st-key-states .main-svg, .st-key-occupancy .main-svg")
+    charts.evaluate_all("all => all.forEach(chart => { chart.dataset.first = '1' })")
+    num_charts = charts.count()
     before = page.evaluate(places)
     assert len(before) > 50
     for event in range(2, 9):
@@ -160,6 +164,7 @@ def test_nothing_moves_while_one_steps(page: Page, app_url: str) -> None:
         expect(root).to_have_attribute("data-event", str(event))
         settled(page)
         assert page.evaluate(places) == before
+    assert page.locator(".main-svg[data-first='1']").count() == num_charts
 
 
 @pytest.mark.parametrize(

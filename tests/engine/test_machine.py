@@ -122,5 +122,5 @@ class EngineMachine(RuleBasedStateMachine):
                 assert generated == expected
 
 
-EngineMachine.TestCase.settings = settings(stateful_step_count=30)
+EngineMachine.TestCase.settings = settings(stateful_step_count=25)
 TestEngineMachine = pytest.mark.filterwarnings("error")(EngineMachine.TestCase)

@@ -410,6 +410,21 @@ def test_a_resumed_sequence_hits_what_is_left_of_its_own_pages() -> None:
     assert lab.after.sequence(B).generated_ids == (2, 2, 2, 2)
 
 
+def test_a_resumed_sequence_whose_pages_are_gone_computes_and_hashes_them_again() -> None:
+    lab = pressed()
+    lab.step()  # C loses p2 to B, who writes into it: nothing of C is cached any more
+    for _ in range(2):
+        lab.step()
+    assert (lab.after.running, lab.after.sequence(C).state) == ((), "preempted")
+    outcome = lab.step()
+    assert of_type(lab.all_events[-1], SequenceAdmitted) == [SequenceAdmitted(C, 0)]
+    assert planned(outcome) == {C: 5}
+    hashed = of_type(lab.all_events[-1], PageHashed)
+    assert [(event.page_id, event.logical_index) for event in hashed] == [
+        (table(lab.after, C)[0], 0)
+    ]
+
+
 def test_after_a_preemption_the_tokens_are_those_without_one() -> None:
     model = ChainModel()
     prompts = [[0, 0, 0, 1], [0, 1, 1, 2], [1, 0, 1, 1]]

@@ -239,6 +239,35 @@ def test_a_cached_page_that_is_handed_out_again_is_not_found_any_more() -> None:
     assert cache.match([1, 2, 3, 4, 5]).page_ids == (0,)
 
 
+def test_a_hit_that_waits_in_the_queue_is_a_page_the_call_needs() -> None:
+    """Three hits and one new page: two pages that nobody owns are in the queue, and they are hits
+    themselves."""
+    pool = KvPagePool(3, KvPageConfig(block_size=2))
+    cache = SharedPrefixCache(2)
+    manager = BlockManager(pool, BlockManagerConfig(None, None), cache)
+    tokens = [1, 2, 3, 4, 5, 6, 7]
+    for number, count in ((1, 6), (2, 2)):
+        chain = cache.chain(tokens[:count], None)
+        assert chain is not None
+        manager.register(SeqId(number), chain)
+        manager.reserve(SeqId(number), count, cache.walk(chain, count + 1))
+        manager.hash_pages([(SeqId(number), count)])
+    manager.free_sequence(SeqId(1))
+    assert (list(pool.queue), pool.ref_counts) == ([2, 1], [1, 0, 0])
+    chain = cache.chain(tokens, None)
+    assert chain is not None
+    hits = cache.walk(chain, 7)
+    assert [entry.oldest_page for entry in hits] == [0, 1, 2]
+    manager.register(SeqId(3), chain)
+    assert manager.pages_needed(SeqId(3), 7, hits) == 3
+    with pytest.raises(OutOfPages, match="3 needed, 2 free"):
+        manager.reserve(SeqId(3), 7, hits)
+    assert (list(pool.queue), pool.ref_counts) == ([2, 1], [1, 0, 0])
+    assert manager.sequence_page_chain(SeqId(3)) == ()
+    assert manager.reserve(SeqId(3), 6, hits) == [0, 1, 2]
+    assert (list(pool.queue), pool.ref_counts) == ([], [2, 1, 1])
+
+
 def test_write_token_kv_that_fails_keeps_no_page() -> None:
     manager = make_manager(1, 2)
     manager.allocate_sequence(SeqId(1))

@@ -15,10 +15,15 @@ from pagedviz.engine.events import (
     Event,
     PageAllocated,
     PageEvicted,
+    PageReleased,
+    PageShared,
     PrefixLookedUp,
     SequenceAdmitted,
+    SequenceFinished,
     SequencePreempted,
     SequenceScheduled,
+    SequenceSubmitted,
+    TokenSampled,
 )
 from pagedviz.engine.invariants import check_step
 from pagedviz.engine.state_hash import state_hash
@@ -106,14 +111,101 @@ def test_a_trace_file_gives_the_same_run_again(name: str) -> None:
     assert again.steps == trace.steps
 
 
+# What must happen in each step that a scenario points at.
+LOOKS: dict[str, dict[int, tuple[type[Event], ...]]] = {
+    "growing": {
+        0: (SequenceAdmitted, PageAllocated),
+        2: (PageAllocated,),
+        3: (TokenSampled,),
+        37: (SequenceFinished, PageReleased),
+    },
+    "shared_prompt": {
+        0: (PageShared,),
+        16: (SequenceSubmitted, PageShared),
+        20: (SequenceSubmitted, PrefixLookedUp),
+        45: (SequenceFinished, PageReleased),
+    },
+    "burst": {
+        5: (SequenceSubmitted, AdmissionDeferred),
+        9: (SequenceAdmitted, AdmissionDeferred),
+        10: (SequenceAdmitted, AdmissionDeferred),
+        15: (PageShared,),
+    },
+    "thrash": {
+        4: (SequencePreempted, PageAllocated),
+        6: (PageEvicted,),
+        16: (SequencePreempted,),
+        30: (PageShared, PageEvicted),
+    },
+    "chat": {
+        58: (SequenceSubmitted, PageShared),
+        62: (SequenceSubmitted, PageShared),
+        70: (SequenceSubmitted, PageShared),
+        76: (SequenceFinished,),
+    },
+}
+
+
 @pytest.mark.parametrize("name", scenario_names())
-def test_the_moments_to_look_at_exist(name: str) -> None:
-    scenario, num_steps = run(name).scenario, run(name).trace.num_steps
-    assert scenario.look_for
-    assert 0 <= scenario.start_step < num_steps
-    steps = [moment.step for moment in scenario.look_for]
-    assert steps == sorted(steps) and steps[-1] < num_steps
-    assert scenario.start_step in steps
+def test_the_moments_to_look_at_are_there(name: str) -> None:
+    scenario, trace = run(name).scenario, run(name).trace
+    assert [moment.step for moment in scenario.look_for] == list(LOOKS[name])
+    for step, kinds in LOOKS[name].items():
+        happened = {type(event) for event in trace.events(step)}
+        assert set(kinds) <= happened, step
+    assert scenario.start_step in LOOKS[name]
+
+
+def test_what_is_said_of_those_moments_is_so() -> None:
+    growing, shared, burst, thrash, chat = (run(name) for name in scenario_names())
+    tokenizer = growing.model.tokenizer
+    assert tokenizer is not None
+
+    def found(result: ScenarioRun, name: str) -> list[tuple[int, int, int]]:
+        seq_id = result.seq_ids[name]
+        rows = [a for a in admissions(result.trace) if a.seq_id == seq_id]
+        return [(a.step, a.num_hit, a.num_tokens) for a in rows]
+
+    def scheduled(result: ScenarioRun, step: int) -> list[tuple[int, int]]:
+        names = {seq_id: name for name, seq_id in result.seq_ids.items()}
+        events = result.trace.events(step)
+        return [(names[e.seq_id], e.num_tokens) for e in events if isinstance(e, SequenceScheduled)]
+
+    # Fourteen pages, and "yellow" eleven pages back.
+    lily = growing.trace.at(3).sequence(growing.seq_ids["lily"])
+    assert len(growing.trace.at(0).sequence(lily.seq_id).page_ids) == 14
+    assert tokenizer.token_text(lily.token_ids[-1]) == " yellow"
+    assert (lily.num_computed - 1) // 4 - lily.token_ids.index(lily.token_ids[-1]) // 4 == 11
+
+    assert found(shared, "tom") == [(0, 40, 53)] and found(shared, "zoe") == [(0, 40, 49)]
+    assert found(shared, "max") == [(16, 40, 53)] and found(shared, "nora") == [(20, 0, 32)]
+    assert [page.ref_count for page in shared.trace.at(16).pages[:5]] == [4] * 5
+    assert [page.ref_count for page in shared.trace.at(45).pages[:5]] == [3] * 5
+
+    assert scheduled(burst, 5) == [("teller", 1), ("kite", 16), ("drum", 15)]
+    assert scheduled(burst, 9) == [("teller", 1), ("kite", 16), ("drum", 12), ("boat", 3)]
+    assert scheduled(burst, 10) == [
+        ("teller", 1),
+        ("kite", 10),
+        ("drum", 1),
+        ("boat", 16),
+        ("lamp", 4),
+    ]
+    assert found(burst, "stone") == [(15, 8, 85)]
+
+    preempted = {
+        step: [(e.seq_id, e.by) for e in thrash.trace.events(step) if type(e) is SequencePreempted]
+        for step in (4, 16)
+    }
+    ben, mia = thrash.seq_ids["ben"], thrash.seq_ids["mia"]
+    assert preempted == {4: [(ben, mia)], 16: [(mia, mia)]}
+    assert next(step for step, _ in of_type("thrash", PageEvicted)) == 6
+    assert found(thrash, "mia") == [(0, 0, 37), (30, 28, 53)]
+
+    assert found(chat, "rosa 2") == [(58, 64, 78)]
+    assert found(chat, "tom 2") == [(62, 72, 87)]
+    assert found(chat, "tom 3") == [(70, 88, 103)]
+    assert chat.trace.num_steps == 77
 
 
 @pytest.mark.parametrize("name", scenario_names())
@@ -254,14 +346,51 @@ def of_hits(result: ScenarioRun) -> list[int]:
 
 
 @pytest.mark.parametrize("name", scenario_names())
-def test_every_name_and_colour_that_is_asked_for_is_recalled(name: str) -> None:
-    """The prompts suit the model: see `EXPECTED`."""
-    for request, words in EXPECTED[name].items():
+def test_what_the_prompts_tell_comes_back(name: str) -> None:
+    """A wrong word on screen must mean a damaged page, never a prompt the model cannot read."""
+    for request, words in RECALLED[name].items():
         text = run(name).text(request)
-        assert all(word in text for word in words), (request, text)
+        assert [word for word in words if word not in text] == [], (request, text)
 
 
-EXPECTED: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in scenario_names()}
+RECALLED: dict[str, dict[str, tuple[str, ...]]] = {
+    "growing": {"lily": ("The kite was yellow.", "It was Lily.", "went to the park.")},
+    "shared_prompt": {
+        "lily": ("girl named Lily", "a red kite"),
+        "tom": ("Tom was a little boy", "The boat was blue"),
+        "zoe": ("girl called Zoe",),
+        "max": ("boy named Max", "The lamp was green"),
+        "nora": ("girl called Nora", "The shell was white"),
+    },
+    "burst": {
+        "teller": ("girl named Mia", "The bell was orange"),
+        "kite": ("The kite was red.",),
+        "drum": ("Hugo went to the forest.",),
+        "boat": ("It was Finn.",),
+        "lamp": ("found near the bridge.",),
+        "stone": ("It was Leo.",),
+    },
+    "thrash": {
+        "lily": ("The kite was red.", "It was Lily.", "Lily went to the park."),
+        "tom": ("Tom went to the lake.", "It was Tom.", "The boat was blue."),
+        "mia": ("It was Mia.", "The box was green."),
+        "ben": ("The bell was orange.", "It was Ben."),
+        "ruby": ("Ruby went to the library.", "It was Ruby.", "The lamp was yellow."),
+        "hugo": ("It was Hugo.", "The bag was brown."),
+        "nora": ("The doll was white.", "It was Nora.", "Nora went to the forest."),
+        "carl": ("Carl went to the garden.", "The key was grey.", "It was Carl."),
+        "clara": ("It was Clara.", "The basket was pink."),
+        "finn": ("The ring was golden.", "It was Finn.", "Finn went to the beach."),
+    },
+    "chat": {
+        "tom 1": ("The kite was blue.", "Tom went to the river."),
+        "rosa 1": ("The bell was golden.", "Rosa went to the barn"),
+        "tom 2": ("The kite was blue.",),
+        "rosa 2": ("Rosa went to the barn.",),
+        "tom 3": ("Tom went to the river.",),
+        "rosa 3": ("It was Rosa.",),
+    },
+}
 
 
 def test_a_difference_that_is_not_rounding_is_found() -> None:

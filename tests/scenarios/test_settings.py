@@ -63,19 +63,19 @@ def test_the_overrides_of_a_scenario_make_it_again(overrides: dict[str, Any]) ->
 
 
 def test_changes_add_up_and_can_be_taken_back() -> None:
-    once = apply_settings(CHAT, {"block_size": 4, "requests": {FIRST: {"seed": 1}}})
-    twice = apply_settings(once, {"num_pages": 99, "requests": {FIRST: {"temperature": 1}}})
+    once = apply_settings(CHAT, {"block_size": 4, "requests": {FIRST: {"top_k": 3}}})
+    twice = apply_settings(once, {"num_pages": 99, "requests": {FIRST: {"min_p": 0.5}}})
     assert twice.overrides == {
         "num_pages": 99,
         "block_size": 4,
-        "requests": {FIRST: {"seed": 1, "temperature": 1}},
+        "requests": {FIRST: {"top_k": 3, "min_p": 0.5}},
     }
     back = apply_settings(
         twice,
         {
             "num_pages": CHAT.engine.num_pages,
             "block_size": CHAT.engine.block_size,
-            "requests": {FIRST: {"seed": None, "temperature": None}},
+            "requests": {FIRST: {"top_k": None, "min_p": None}},
         },
     )
     assert back == CHAT and back.overrides == {}

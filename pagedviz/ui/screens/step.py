@@ -15,6 +15,7 @@ from pagedviz.ui.board import draw_board
 from pagedviz.ui.charts import draw_charts
 from pagedviz.ui.frame import draw_title, frame_style
 from pagedviz.ui.markdown import plain
+from pagedviz.ui.runs import RunKey
 from pagedviz.ui.session import View
 from pagedviz.ui.setup import draw_setup
 from pagedviz.views.theme import LIGHT, THEMES
@@ -23,10 +24,21 @@ from pagedviz.views.theme import LIGHT, THEMES
 def draw() -> None:
     """The whole screen, for the view of this visitor."""
     view = session.view()
+    draw_setup(view.run)
+    # Where the board rests concerns the fragment only: the sidebar with all its fields is left
+    # alone.
+    st.fragment(_draw_moment)(view.run.key)
+
+
+def _draw_moment(key: RunKey) -> None:
+    """Everything but the sidebar. key: of the run when the whole screen was drawn."""
+    view = session.view()
+    if view.run.key != key:
+        st.rerun()
+    session.publish()
     run = view.run
     theme = THEMES.get(st.context.theme.type or "", LIGHT)
     st.html(frame_style(theme))
-    draw_setup(run)
     with st.container(horizontal=True, vertical_alignment="center", key="title"):
         st.html(draw_title(run.scenario.title, run.key.is_changed), width="content")
         if run.key.is_changed:
@@ -41,12 +53,16 @@ def draw() -> None:
     _messages(view)
     with st.container(key="boardplace"):
         draw_board(view)
+    _ended(view)
     draw_charts(view, theme)
 
 
 def _messages(view: View) -> None:
     for problem in view.problems:
         st.warning(plain(problem))
+
+
+def _ended(view: View) -> None:
     if view.run.ended is not None and view.moment.step == view.run.trace.num_steps - 1:
         st.info(plain(view.run.ended))
 
@@ -61,7 +77,7 @@ def _look_for(view: View) -> None:
     if not hints:
         return
     key = f"look {view.run.key.short}"
-    st.session_state[key] = view.moment.step if view.moment.step in hints else None
+    session.set_field(key, view.moment.step if view.moment.step in hints else None)
     st.selectbox(
         "Worth a look",
         list(hints),
@@ -76,6 +92,6 @@ def _look_for(view: View) -> None:
 
 
 def _hint_chosen(key: str) -> None:
-    step = st.session_state[key]
+    step = session.field(key)
     if step is not None:
         session.go(Moment(step))

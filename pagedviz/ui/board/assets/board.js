@@ -42,6 +42,7 @@ class Board {
     this.byEvent = byEvent;
     this.bookmarks = bookmarks;
     this.target = time.clamped(this.run, moment);
+    this.rested = this.target; // where whoever mounted the board believes it to be
     this.watched = undefined;
     this.numHues = overview.themes.light.hues.length;
     this.player = new time.Player(
@@ -70,6 +71,12 @@ class Board {
     this.#redrawStrips();
     this.#askAhead();
     this.#ask();
+  }
+
+  // Told by whoever mounted the board, who need not be told again.
+  obey(moment) {
+    this.rested = time.clamped(this.run, moment);
+    this.go(moment);
   }
 
   go(moment) {
@@ -158,6 +165,8 @@ class Board {
     this.restTimer = setTimeout(() => {
       if (this.player.isPlaying) return this.#rest();
       if (this.moment === undefined || !time.same(this.moment, this.target)) return undefined;
+      if (time.same(this.moment, this.rested)) return undefined;
+      this.rested = this.moment;
       setText(this.spoken, this.run.sentence(this.moment));
       if (this.panels.table.isOpen) this.#showTable();
       return this.calls.rested(this.moment, this.byEvent);

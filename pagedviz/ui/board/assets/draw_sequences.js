@@ -16,11 +16,11 @@ export class SequenceList {
     this.cards = new Map(); // sequence id -> card
     this.now = new Set();
     const total = run.overview.lanes.length;
-    const live = mostAtOnce(run.overview);
+    const live = Math.max(run.overview.most_at_once, 1);
     const room = total <= 1 ? "alone" : live <= 3 ? "wide" : live <= 6 ? "close" : "dense";
     this.list = h("div", { class: `rows ${room}`, tabindex: 0, "aria-label": "Sequences, in order of arrival" });
     // So many need room at once, the others of the run a line each: no card changes its size.
-    this.list.style.setProperty("--lanes", Math.max(live, 1));
+    this.list.style.setProperty("--lanes", live);
     this.list.style.setProperty("--ended", total <= ALL_SHOWN_UP_TO ? total - live : 1);
     this.none = h("p", { class: "none" }, "No request has arrived yet: step on");
     this.ended = h("p", { class: "ended" });
@@ -163,18 +163,6 @@ export class SequenceList {
       if (at !== undefined) card.groups.querySelector(`[data-t="${at}"]`)?.classList.add("lit");
     }
   }
-}
-
-// The most sequences that were submitted and had not finished at one step.
-function mostAtOnce({ lanes, num_steps: numSteps }) {
-  const change = new Array(numSteps + 1).fill(0);
-  for (const [, phases] of lanes) {
-    change[phases[0][1]]++;
-    const ended = phases.find(([state]) => state === "finished");
-    change[ended ? ended[1] : numSteps]--;
-  }
-  let live = 0;
-  return change.reduce((most, by) => Math.max(most, (live += by)), 1);
 }
 
 function chipText(row) {

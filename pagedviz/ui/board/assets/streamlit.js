@@ -69,7 +69,7 @@ async function update(entry, parentElement) {
   }
   if (entry.goId !== data.go.id) {
     entry.goId = data.go.id;
-    entry.board.go(data.go);
+    entry.board.obey(data.go);
   }
   entry.board.recolour();
   entry.done = data;
