@@ -136,9 +136,10 @@ export class Search extends Panel {
       if (this.asked !== token) return undefined;
       for (let number = 1; number <= this.run.numEvents(step) && found < MOST_FOUND; number++) {
         const moment = { step, event: number };
-        if (!fits(this.run.line(step, number)) && !fits(this.run.sentence(moment))) continue;
+        const words = [this.run.line(step, number), this.run.sentence(moment)].find(fits);
+        if (words === undefined) continue;
         found++;
-        this.#add(moment);
+        this.#add(moment, words);
       }
       if (found >= MOST_FOUND) break;
     }
@@ -146,13 +147,13 @@ export class Search extends Panel {
     return setText(this.status, found ? `${found} found ${more}` : `Nothing found for “${query}”`);
   }
 
-  #add(moment) {
+  #add(moment, words) {
     const go = () => {
       this.close();
       this.act.go(moment);
     };
     const where = `${moment.step}.${moment.event}`;
-    this.list.append(h("li", {}, h("button", { type: "button", on: { click: go } }, h("b", {}, where), ` ${this.run.line(moment.step, moment.event)}`)));
+    this.list.append(h("li", {}, h("button", { type: "button", on: { click: go } }, h("b", {}, where), ` ${words}`)));
   }
 }
 
