@@ -1,6 +1,6 @@
 """Registers the board with Streamlit and speaks with it.
 
-    Python -> browser   run, overview, chunk, go (absolute moment, numbered), bookmarks
+    Python -> browser   run, overview, chunk, go (absolute moment, numbered), hints, bookmarks
     browser -> Python   cursor (where it rests), want (a chunk), bookmarks, watched
 
 Invariants: messages carry absolute values, so that one that comes twice or late does no harm; what
@@ -53,6 +53,11 @@ def draw_board(view: View) -> None:
                 "event": view.went_to.event,
                 "by_event": view.by_event,
             },
+            "hints": [
+                [hint.step, hint.text]
+                for hint in run.scenario.look_for
+                if hint.step < run.trace.num_steps
+            ],
             "bookmarks": [mark._asdict() for mark in view.bookmarks],
         },
         on_cursor_change=_rested,

@@ -1,6 +1,6 @@
 """The Step screen: one moment of a run, and the ways to another.
 
-title                 moments worth a look
+title
 the board             steps in the browser (pagedviz/ui/board)
 charts                of the whole run; they follow where the board rests
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pagedviz.trace.trace import Moment
 from pagedviz.ui import session
 from pagedviz.ui.board import draw_board
 from pagedviz.ui.charts import draw_charts
@@ -48,8 +47,6 @@ def _draw_moment(key: RunKey) -> None:
                 args=(run.key.scenario,),
                 type="tertiary",
             )
-        with st.container(key="look"):
-            _look_for(view)
     _messages(view)
     with st.container(key="boardplace"):
         draw_board(view)
@@ -65,33 +62,3 @@ def _messages(view: View) -> None:
 def _ended(view: View) -> None:
     if view.run.ended is not None and view.moment.step == view.run.trace.num_steps - 1:
         st.info(plain(view.run.ended))
-
-
-def _look_for(view: View) -> None:
-    """The moments that the scenario itself points at."""
-    hints = {
-        hint.step: hint.text
-        for hint in view.run.scenario.look_for
-        if hint.step < view.run.trace.num_steps
-    }
-    if not hints:
-        return
-    key = f"look {view.run.key.short}"
-    session.set_field(key, view.moment.step if view.moment.step in hints else None)
-    st.selectbox(
-        "Worth a look",
-        list(hints),
-        format_func=lambda step: f"step {step}: {hints[step]}",
-        key=key,
-        placeholder="Moments worth a look",
-        on_change=_hint_chosen,
-        args=(key,),
-        label_visibility="collapsed",
-        width=440,
-    )
-
-
-def _hint_chosen(key: str) -> None:
-    step = session.field(key)
-    if step is not None:
-        session.go(Moment(step))

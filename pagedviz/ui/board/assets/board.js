@@ -36,7 +36,7 @@ export function mount(parent, options) {
 }
 
 class Board {
-  constructor(parent, { overview, moment, byEvent = false, bookmarks = [], calls = {} }) {
+  constructor(parent, { overview, moment, byEvent = false, hints = [], bookmarks = [], calls = {} }) {
     this.run = new Run(overview);
     this.calls = { ...NO_CALLS, ...calls };
     this.byEvent = byEvent;
@@ -49,7 +49,7 @@ class Board {
       () => this.#move(time.forward(this.run, this.target, this.byEvent)),
       () => this.#stopped(),
     );
-    this.#build(parent);
+    this.#build(parent, hints);
     this.recolour();
     this.#listen();
   }
@@ -244,7 +244,7 @@ class Board {
 
   // ---- drawing --------------------------------------------------------------------------------
 
-  #build(parent) {
+  #build(parent, hints) {
     const { overview } = this.run;
     const act = {
       first: () => this.go(time.first(this.byEvent)),
@@ -272,7 +272,7 @@ class Board {
       keys: new KeySheet(),
       search: new Search(this.run, act),
       table: new Table(),
-      bookmarks: new Bookmarks({
+      bookmarks: new Bookmarks(hints, {
         go: act.go,
         add: (mark) => keep([...this.bookmarks, mark].sort((a, b) => this.run.place(a) - this.run.place(b))),
         remove: (i) => keep(this.bookmarks.filter((_, place) => place !== i)),

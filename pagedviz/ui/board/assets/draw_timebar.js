@@ -34,7 +34,7 @@ export class TimeBar {
     this.until = h("select", { "aria-label": "Run until", title: "What to run until", data: { testid: "until" } });
     this.untilBack = h("button", { type: "button", "aria-label": "Run back to the one before", title: "Back to the one before (p)", data: { testid: "until-back" }, on: { click: () => act.until(-1) } }, "«");
     this.untilOn = h("button", { type: "button", "aria-label": "Run on to the next", title: "On to the next (n)", data: { testid: "until-on" }, on: { click: () => act.until(1) } }, "»");
-    this.bookmark = button("bookmark", "☆", "Bookmarks", "b");
+    this.bookmark = button("bookmark", "☆ Moments", "Moments worth a look, and bookmarks", "b");
     this.search = button("search", "Search", "Search events, pages, sequences, tokens", "/");
     this.table = button("table", "Table", "The board as a table", "t");
     this.keys = button("keys", "?", "Keys", "?");

@@ -9,7 +9,7 @@ const KEYS = [
   ["Space", "play, pause"],
   ["Home  End", "first step, last step"],
   ["n  p", "run on to the next, back to the one before, of what is chosen in “until”"],
-  ["b", "bookmarks: keep this moment, go to another"],
+  ["b", "moments: those worth a look, and your bookmarks"],
   ["/", "search events, pages (p7), sequences (seq:2), tokens"],
   ["t", "the board as a table"],
   ["?", "this sheet"],
@@ -57,13 +57,22 @@ export class KeySheet extends Panel {
 }
 
 export class Bookmarks extends Panel {
-  constructor(act) {
-    super("Bookmarks", "bookmarks");
+  // hints: [step, text], moments that the scenario itself points at
+  constructor(hints, act) {
+    super("Moments", "bookmarks");
     this.act = act;
+    const worth = hints.map(([step, name]) => h("li", {}, this.#button({ step, event: null, name })));
     this.name = h("input", { type: "text", maxlength: 60, "aria-label": "Name of the bookmark", placeholder: "Name this moment", data: { testid: "bookmark-name" } });
     const form = h("form", { method: "dialog", on: { submit: (event) => this.#keep(event) } }, this.name, h("button", { type: "submit", data: { testid: "bookmark-keep" } }, "Keep"));
     this.list = h("ul");
-    this.body.append(form, this.list);
+    const look = h("section", {}, h("h3", {}, "Worth a look"), h("ul", {}, ...worth));
+    look.hidden = worth.length === 0;
+    this.body.append(look, h("section", {}, h("h3", {}, "Bookmarks"), form, this.list));
+  }
+
+  #button(mark) {
+    const go = () => this.#go(mark);
+    return h("button", { type: "button", class: "go", on: { click: go } }, h("b", {}, `step ${mark.step}`), ` ${mark.name}`);
   }
 
   open(bookmarks, moment) {
@@ -80,7 +89,7 @@ export class Bookmarks extends Panel {
         h(
           "li",
           {},
-          h("button", { type: "button", class: "go", on: { click: () => this.#go(mark) } }, h("b", {}, `step ${mark.step}`), ` ${mark.name}`),
+          this.#button(mark),
           h("button", { type: "button", "aria-label": `Remove ${mark.name}`, on: { click: () => this.act.remove(i) } }, "✕"),
         ),
       ),
@@ -118,6 +127,8 @@ export class Search extends Panel {
 
   #soon() {
     clearTimeout(this.timer);
+    this.asked = undefined;
+    clear(this.list);
     this.timer = setTimeout(() => this.#find(), 120);
   }
 

@@ -1,6 +1,6 @@
 // The board as a Streamlit component: unpacks what Python sends, tells Python where it rests.
 //
-// Python sends {run, overview, chunk, go: {id, step, event}, bookmarks}; overview and chunk are packed
+// Python sends {run, overview, chunk, go: {id, step, event}, hints, bookmarks}; overview and chunk are packed
 // texts that stay the same as long as they say the same. State values are absolute, so that one that
 // is sent twice, or overtaken by the next, does no harm.
 
@@ -45,6 +45,7 @@ async function update(entry, parentElement) {
       overview,
       moment: start,
       byEvent: start.byEvent ?? start.by_event,
+      hints: data.hints,
       bookmarks: data.bookmarks,
       calls: {
         rested: ({ step, event }, byEvent) => {
