@@ -92,13 +92,13 @@ def _open(link: Link) -> View:
                 problems.append(str(error))
     else:
         raise PagedVizError(problems[-1])
-    step = link.step
-    if step is None or run.key.scenario != name:
-        return View(run, _start(run), _start(run), problems=tuple(problems))
-    moment, problem = nearest(run.trace, step, link.event)
-    problems += [problem] if problem else []
+    moment, bookmarks = _start(run), ()
+    if run.key.scenario == name:
+        bookmarks = read_bookmarks(link.bookmarks, run.trace)
+        if link.step is not None:
+            moment, problem = nearest(run.trace, link.step, link.event)
+            problems += [problem] if problem else []
     is_event = moment.event is not None
-    bookmarks = read_bookmarks(link.bookmarks, run.trace)
     return View(run, moment, moment, is_event, bookmarks=bookmarks, problems=tuple(problems))
 
 

@@ -74,7 +74,7 @@ export class SequenceList {
     const head = h("header", {}, badge(row, this.numHues), h("b", {}, `seq:${row.id}`), name, chip, note);
     const text = h("div", { class: "text" }, groups);
     const element = h("article", { data: { s: row.id } }, head, text);
-    return { element, chip, note, groups, pieces: [], more: h("span", { class: "more" }) };
+    return { element, chip, note, text, groups, pieces: [], more: h("span", { class: "more" }) };
   }
 
   #update(state, card, row, focus) {
@@ -86,6 +86,7 @@ export class SequenceList {
     setClass(card.chip, row.state === "prefilling" || row.state === "decoding" ? "chip strong" : "chip");
     setText(card.note, noteText(state, row));
     this.#updatePieces(state, card, row, focus);
+    if (isNow && row.page.length === 0) showNow(card.text);
   }
 
   #updatePieces(state, card, row, focus) {
@@ -163,6 +164,13 @@ export class SequenceList {
       if (at !== undefined) card.groups.querySelector(`[data-t="${at}"]`)?.classList.add("lit");
     }
   }
+}
+
+// Of a text that does not fit the part that is marked, such as where a lookup ended.
+function showNow(text) {
+  const mark = text.querySelector(".t.now");
+  text.scrollTop = mark ? mark.offsetTop - 2 : 0;
+  text.scrollLeft = mark ? Math.max(0, mark.offsetLeft - text.clientWidth / 2) : 0;
 }
 
 function chipText(row) {
