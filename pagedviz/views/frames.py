@@ -42,10 +42,11 @@ from pagedviz.engine.events import (
 )
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.trace.trace import Candidates, Trace
+from pagedviz.views.context import Context
 from pagedviz.views.links import Change, Value
 from pagedviz.views.patches import FieldTracker
 from pagedviz.views.phrases import Phrase, Phrases
-from pagedviz.views.sentences import Context, sentence
+from pagedviz.views.sentences import sentence
 from pagedviz.views.summaries import headline, step_begins, step_summary
 from pagedviz.views.words import TokenText, visible
 

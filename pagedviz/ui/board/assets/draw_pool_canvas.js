@@ -36,6 +36,7 @@ export class PoolCanvas {
     this.stepX = width / columns;
     this.stepY = Math.min(height / this.rows, this.stepX * 0.9);
     this.pen = this.canvas.getContext("2d");
+    this.font = undefined;
     this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     return true;
   }
@@ -124,7 +125,9 @@ export class PoolCanvas {
     const { pen, colours } = this;
     const size = Math.min(11, this.stepY * 0.55, this.stepX / 3.2);
     if (size < 6) return;
-    pen.font = `${size}px ui-monospace, DejaVu Sans Mono, monospace`;
+    // Naming a font costs a layout, even if it is the same.
+    if (this.font !== size) pen.font = `${size}px ui-monospace, DejaVu Sans Mono, monospace`;
+    this.font = size;
     pen.textBaseline = "top";
     if (kind === "cached") {
       pen.fillStyle = colours.background;

@@ -8,6 +8,7 @@ import { holds } from "./now.js";
 
 const ALL_SHOWN_UP_TO = 12;
 const ENDED_NAMED = 40;
+const TOKENS_IN_A_LINE = 64; // no line shows more
 
 export class SequenceList {
   constructor(run, numHues) {
@@ -18,6 +19,7 @@ export class SequenceList {
     const total = run.overview.lanes.length;
     const live = Math.max(run.overview.most_at_once, 1);
     const room = total <= 1 ? "alone" : live <= 3 ? "wide" : live <= 6 ? "close" : "dense";
+    this.isDense = room === "dense";
     this.list = h("div", { class: `rows ${room}`, tabindex: 0, "aria-label": "Sequences, in order of arrival" });
     // So many need room at once, the others of the run a line each: no card changes its size.
     this.list.style.setProperty("--lanes", live);
@@ -96,16 +98,23 @@ export class SequenceList {
     // Of what is still to be computed only the next page's worth, or the front is out of sight.
     const shown = isStarted ? Math.min(total, row.page.length + 1) : total;
     const spans = focus.tokens.get(row.id);
-    for (let index = 0; index < shown; index++) {
+    // A text in one line loses its start, which need not be there then.
+    const hasOneLine = this.isDense && isStarted;
+    const first = hasOneLine ? Math.max(0, shown - Math.ceil(TOKENS_IN_A_LINE / size) - 1) : 0;
+    for (let index = 0; index < first; index++) {
+      card.pieces[index]?.element.remove();
+      card.pieces[index] = undefined;
+    }
+    for (let index = shown - 1; index >= first; index--) {
       const piece = this.#pieceOf(state, row, index, size, focus, spans);
       const old = card.pieces[index];
       if (old?.key === piece.key) continue;
       const element = this.#piece(row, piece);
       if (old) old.element.replaceWith(element);
-      else card.groups.insertBefore(element, card.more.parentNode ? card.more : null);
+      else card.groups.insertBefore(element, card.pieces[index + 1]?.element ?? (card.more.parentNode ? card.more : null));
       card.pieces[index] = { key: piece.key, element, pageId: piece.pageId };
     }
-    for (const piece of card.pieces.splice(shown)) piece.element.remove();
+    for (const piece of card.pieces.splice(shown)) piece?.element.remove();
     const left = row.num_tokens - shown * size;
     setText(card.more, left > 0 ? `and ${left} more tokens` : "");
     if (left > 0) card.groups.append(card.more);
@@ -158,7 +167,7 @@ export class SequenceList {
     for (const [id, card] of this.cards) {
       card.element.classList.toggle("lit", sequences.has(id));
       for (const piece of card.pieces) {
-        if (pages.has(piece.pageId)) piece.element.classList.add("lit");
+        if (piece && pages.has(piece.pageId)) piece.element.classList.add("lit");
       }
       const at = tokens.get(id);
       if (at !== undefined) card.groups.querySelector(`[data-t="${at}"]`)?.classList.add("lit");
