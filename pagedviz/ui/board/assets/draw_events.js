@@ -38,7 +38,7 @@ export class EventList {
   }
 
   #show(element) {
-    const top = element.offsetTop - this.list.offsetTop;
+    const top = element.offsetTop; // from the top of the list, which is positioned
     const { scrollTop, clientHeight } = this.list;
     if (top < scrollTop) this.list.scrollTop = top;
     else if (top + element.offsetHeight > scrollTop + clientHeight) {
