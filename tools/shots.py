@@ -54,7 +54,7 @@ class Shot(NamedTuple):
 
 SHOTS = (
     Shot("step", "shared_prompt", "differs", step=2),
-    Shot("step-thrash", "thrash", "is preempted", step=2, scheme="dark"),
+    Shot("step-thrash", "thrash", "is evicted", step=28, scheme="dark"),
     Shot("step-burst", "burst", "(32 of 32 in budget)", step=8, is_event=False),
 )
 MORE = (

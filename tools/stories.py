@@ -50,6 +50,22 @@ class Character:
 
 
 @dataclass(frozen=True)
+class Recipe:
+    """What sort of stories. Shares are from 0 to 1.
+
+    `held_out`: only combinations that training never sees. `full_friends`: the share of friends
+    who have a thing, a colour and a place of their own, so that two sets of facts must be told
+    apart. `short`: at most three fillers and no preamble, so that most of the text can be known.
+    """
+
+    held_out: bool = False
+    made_up: float = 0.2
+    friends: float = 0.65
+    full_friends: float = 0.4
+    short: bool = False
+
+
+@dataclass(frozen=True)
 class Question:
     """`kind` is name, made-up name, colour, place or object; `word` is what the answer must hold;
     `before` is the answer's text up to that word."""
@@ -96,22 +112,19 @@ def article(word: str) -> str:
     return f"an {word}" if word[0] in "aeiou" else f"a {word}"
 
 
-def draw_characters(
-    rng: random.Random, held_out: bool, made_up_share: float, pairs: bool = False
-) -> list[Character]:
-    """A girl or a boy, often with a friend of the other sex; they have nothing in common.
-
-    `pairs`: nine in ten have a friend, and nine in ten friends have all that the first has.
-    """
-    sexes = rng.sample(["girl", "boy"], rng.choices([1, 2], [10, 90] if pairs else [35, 65])[0])
+def draw_characters(rng: random.Random, recipe: Recipe) -> list[Character]:
+    """A girl or a boy, perhaps with a friend of the other sex; they have nothing in common."""
+    sexes = rng.sample(
+        ["girl", "boy"], rng.choices([1, 2], [1 - recipe.friends, recipe.friends])[0]
+    )
     cast: list[Character] = []
     for sex in sexes:
-        made_up = rng.random() < made_up_share
+        made_up = rng.random() < recipe.made_up
         taken = {*GIRLS, *BOYS, *(c.name for c in cast)}
         listed = rng.choice(GIRLS if sex == "girl" else BOYS)
-        name = made_up_name(rng, held_out, taken) if made_up else listed
-        has_all = not cast or rng.random() < (0.9 if pairs else 0.4)
-        cast.append(_draw_belongings(rng, name, sex, made_up, has_all, cast, held_out))
+        name = made_up_name(rng, recipe.held_out, taken) if made_up else listed
+        has_all = not cast or rng.random() < recipe.full_friends
+        cast.append(_draw_belongings(rng, name, sex, made_up, has_all, cast, recipe.held_out))
     return cast
 
 
@@ -258,27 +271,16 @@ def _filler_count(rng: random.Random) -> int:
     return rng.randint(0, 8) if rng.random() < 0.8 else rng.randint(9, 46)
 
 
-def make_story(
-    rng: random.Random,
-    *,
-    held_out: bool = False,
-    made_up_share: float = 0.2,
-    short: bool = False,
-    pairs: bool = False,
-) -> Story:
+def make_story(rng: random.Random, recipe: Recipe) -> Story:
     """One story with its questions, in one of three shapes: questions inside the prose, lines of
-    `Q:` and `A:` after it, or a chat in which the story itself is the first answer.
-
-    `short`: at most three fillers and no preamble, so that most of the text can be known.
-    `pairs`: mostly two characters with two sets of facts, and every question about them.
-    """
-    cast = draw_characters(rng, held_out, made_up_share, pairs)
+    `Q:` and `A:` after it, or a chat in which the story itself is the first answer."""
+    cast = draw_characters(rng, recipe)
     free = [p for p in PLACES if p not in {c.place for c in cast}]
     hidden = rng.choice(free) if rng.random() < 0.3 else None
-    body = _body(rng, cast, hidden, rng.randint(0, 3) if short else _filler_count(rng))
-    questions = _questions(rng, cast, hidden)[: None if pairs else rng.randint(2, 7)]
+    body = _body(rng, cast, hidden, rng.randint(0, 3) if recipe.short else _filler_count(rng))
+    questions = _questions(rng, cast, hidden)[: rng.randint(2, 7)]
     shape = rng.choices(["prose", "lines", "chat"], [45, 30, 25])[0]
-    text = "" if short else _preamble(rng)
+    text = "" if recipe.short else _preamble(rng)
     if shape == "chat":
         text += ("\n" if text else "") + _request(rng, cast[0]) + f" {body}{EOS}"
     else:
@@ -299,17 +301,7 @@ def make_story(
     return Story(text + EOS, cases)
 
 
-def make_stories(
-    count: int,
-    seed: int,
-    *,
-    held_out: bool = False,
-    made_up_share: float = 0.2,
-    short: bool = False,
-    pairs: bool = False,
-) -> Iterator[Story]:
+def make_stories(count: int, seed: int, recipe: Recipe) -> Iterator[Story]:
     rng = random.Random(seed)
     for _ in range(count):
-        yield make_story(
-            rng, held_out=held_out, made_up_share=made_up_share, short=short, pairs=pairs
-        )
+        yield make_story(rng, recipe)

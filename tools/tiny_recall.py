@@ -9,17 +9,19 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
 
 import numpy as np
-from stories import Story, make_stories
+from stories import Recipe, Story, make_stories
 from story_words import EOS
 from tokenizers import Tokenizer
 
 Logits = Callable[[list[int]], np.ndarray]  # token ids [T] -> logits [T, vocab]
 
+# New stories, in which a friend has a name only: one thing, one colour, one or two places.
+ONE = Recipe(held_out=True, made_up=0.0, full_friends=0.0)
 CONTEXT = 512
 MAX_ANSWER = 24  # tokens; a made-up name may take one a letter
 
@@ -60,14 +62,14 @@ def pick_cases(
     count: int,
     distances: tuple[int, int],
     seed: int,
-    made_up_share: float,
+    recipe: Recipe,
 ) -> list[RecallCase]:
     """`count` cases, at most one a story, the kinds in turn and the distance within both ends."""
     wanted = cycle(kinds)
     kind = next(wanted)
     rng = random.Random(seed)
     picked: list[RecallCase] = []
-    for story in make_stories(count * 200, seed, held_out=True, made_up_share=made_up_share):
+    for story in make_stories(count * 200, seed, recipe):
         fit = [
             c
             for c in cases_of(tokenizer, story)
@@ -108,16 +110,18 @@ def recall(tokenizer: Tokenizer, logits: Logits, cases: list[RecallCase]) -> dic
 
 def report(tokenizer: Tokenizer, logits: Logits) -> tuple[str, float]:
     """The recall table as Markdown, and the share of right answers among the 500 listed words."""
-    listed = ["name", "colour", "place"]
+    listed, near = ["name", "colour", "place"], (35, 110)
     plan = [
-        ("listed words", listed, 500, (35, 110), 9001, 0.0),
-        ("listed words, far", listed, 150, (111, 300), 9002, 0.0),
-        ("made-up names", ["made-up name"], 150, (35, 110), 9003, 1.0),
+        ("listed words", listed, 500, near, 9001, ONE),
+        ("listed words, far", listed, 150, (111, 300), 9002, ONE),
+        ("made-up names", ["made-up name"], 150, near, 9003, replace(ONE, made_up=1.0)),
+        ("as in training", listed, 150, near, 9005, Recipe(held_out=True, made_up=0.0)),
+        ("two with like facts", listed, 150, near, 9004, replace(ONE, friends=1, full_friends=1)),
     ]
     lines = ["| cases | tokens back | right | share |", "|---|---|---|---|"]
     shares = []
-    for title, kinds, count, span, seed, made_up in plan:
-        cases = pick_cases(tokenizer, kinds, count, span, seed, made_up)
+    for title, kinds, count, span, seed, recipe in plan:
+        cases = pick_cases(tokenizer, kinds, count, span, seed, recipe)
         right = recall(tokenizer, logits, cases)
         everything = [r for rs in right.values() for r in rs]
         rows = [(f"{title}: {k}", rs) for k, rs in right.items()] if len(right) > 1 else []

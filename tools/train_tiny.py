@@ -39,14 +39,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=FOLDER, help="the model's folder")
     parser.add_argument("--short", type=int, default=12_000, help="short stories, seen first")
     parser.add_argument("--mixed", type=int, default=18_000, help="stories of all lengths, then")
-    parser.add_argument("--pairs", type=int, default=14_000, help="stories of two, at the end")
     args = parser.parse_args()
     if not args.evaluate:
-        # Here, because torch is needed for training only.
-        from tiny_training import train, train_pairs
+        from tiny_training import train  # here, because torch is needed for training only
 
         train(args.out, args.short, args.mixed)
-        train_pairs(args.out, args.pairs)
     return evaluate(args.out)
 
 

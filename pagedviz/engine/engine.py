@@ -40,12 +40,18 @@ from pagedviz.engine.snapshot_builder import build_snapshot
 class LanguageModel(Protocol):
     """What the engine needs of a transformer. It knows nothing of scheduling."""
 
-    num_layers: int
-    num_kv_heads: int
-    head_dim: int
-    vocab_size: int
-    max_seq_len: int
-    eos_token_ids: tuple[int, ...]
+    @property
+    def num_layers(self) -> int: ...
+    @property
+    def num_kv_heads(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def max_seq_len(self) -> int: ...
+    @property
+    def eos_token_ids(self) -> tuple[int, ...]: ...
 
     def forward(
         self,

@@ -7,7 +7,7 @@ plot's width, between `MARGIN_LEFT` and `MARGIN_RIGHT`, drawn by whoever shows t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
@@ -20,13 +20,20 @@ from pagedviz.views.words import count
 MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 34, 8, 6, 22
 FONT_FAMILY = "Source Sans, Source Sans Pro, system-ui, sans-serif"
 
-# Fill and pattern of a lane, so that the state can be told without colour; finished ones are gone.
+
+class _Lane(NamedTuple):
+    is_grey: bool
+    pattern: str
+
+
+# So that a state can be told without colour. Finished sequences have no lane any more.
 _LANES = {
-    "waiting": ("grey", ""),
-    "prefilling": ("hue", "/"),
-    "decoding": ("hue", ""),
-    "preempted": ("hue", "x"),
+    "waiting": _Lane(True, ""),
+    "prefilling": _Lane(False, "/"),
+    "decoding": _Lane(False, ""),
+    "preempted": _Lane(False, "x"),
 }
+_LANE_WIDTH = 0.65
 LANE_KEY = "grey: waiting · hatched: prefill · solid: decode · crossed: preempted"
 
 
@@ -41,28 +48,30 @@ def state_chart(trace: Trace, theme: Theme, height: int) -> go.Figure:
     """A lane per sequence: what it did in each step."""
     lanes = phases(trace)
     figure = go.Figure()
-    # One trace a state: building one for each phase takes longer than all the rest of a rerun.
-    for state, (fill, pattern) in _LANES.items():
-        shown = [
-            (number, seq_id, phase)
-            for number, seq_id in enumerate(lanes)
-            for phase in lanes[seq_id]
-            if phase.state == state
-        ]
-        colors = [
-            theme.middle if fill == "grey" else theme.hue(number).fill for number, _, _ in shown
-        ]
+    # One trace for all phases of a state and colour: one each would take longer to build than all
+    # the rest of a rerun. One for all colours would lose the patterns.
+    bars: dict[tuple[str, str], list[tuple[int, int, Phase]]] = {}
+    for number, seq_id in enumerate(lanes):
+        for phase in lanes[seq_id]:
+            if phase.state in _LANES:
+                is_grey = _LANES[phase.state].is_grey
+                color = theme.middle if is_grey else theme.hue(number).fill
+                bars.setdefault((phase.state, color), []).append((number, seq_id, phase))
+    for (state, color), shown in bars.items():
+        pattern = _LANES[state].pattern
         figure.add_bar(
             orientation="h",
+            # Left to itself, Plotly makes bars as wide as the lanes of a trace are apart.
+            width=_LANE_WIDTH,
             y=[number for number, _, _ in shown],
             base=[phase.first_step for _, _, phase in shown],
             x=[phase.last_step - phase.first_step + 1 for _, _, phase in shown],
             marker={
-                "color": [theme.background] * len(shown) if pattern else colors,
-                "line": {"color": colors, "width": 1},
+                "color": theme.background if pattern else color,
+                "line": {"color": color, "width": 1},
                 "pattern": {
                     "shape": pattern,
-                    "fgcolor": colors,
+                    "fgcolor": color,
                     "bgcolor": theme.background,
                     "size": 6,
                     "solidity": 0.4,
@@ -75,7 +84,7 @@ def state_chart(trace: Trace, theme: Theme, height: int) -> go.Figure:
     # A lone sequence gets a lane, not the whole height.
     num_lanes = max(len(lanes), 4)
     figure.update_layout(_layout(trace, theme, height))
-    figure.update_layout(bargap=0.35, barmode="overlay")
+    figure.update_layout(barmode="overlay")
     figure.update_yaxes(
         range=[num_lanes - 0.5, -0.5],
         tickvals=list(range(len(lanes))),

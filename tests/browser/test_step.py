@@ -37,9 +37,11 @@ def press(page: Page, name: str) -> None:
     page.get_by_role("button", name=name, exact=True).click()
 
 
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (1280, 720)])
 def test_first_paint_is_a_finished_example_and_all_of_it_is_in_view(
-    page: Page, app_url: str
+    page: Page, app_url: str, width: int, height: int
 ) -> None:
+    page.set_viewport_size({"width": width, "height": height})
     root = open_link(page, app_url)
     expect(root).not_to_have_attribute("data-step", "0")
     expect(page.get_by_test_id("sentence")).not_to_be_empty()
@@ -48,6 +50,7 @@ def test_first_paint_is_a_finished_example_and_all_of_it_is_in_view(
     for part in (".sequences", ".pages", ".legend", ".strip .caption", ".events"):
         expect(root.locator(part).first).to_be_in_viewport(ratio=1)
     expect(page.get_by_test_id("stException")).to_have_count(0)
+    assert page.get_by_test_id("stMain").evaluate("main => main.scrollHeight") == height
 
 
 def test_step_and_back_change_the_step_by_exactly_one(page: Page, app_url: str) -> None:

@@ -30,6 +30,7 @@ def test_a_lane_shows_each_phase_at_its_steps_with_its_own_pattern() -> None:
         drawn = (words, phase.first_step, phase.last_step, patterns.get(phase.state))
         assert (drawn in shown) == (phase.state != "finished"), drawn
     assert len(shown) == sum(phase.state != "finished" for _, phase in expected)
+    assert {bar.width for bar in figure.data} == {0.65}
     assert any("C seq:2 preempted" in words for words, *_ in shown)
 
 
