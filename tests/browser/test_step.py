@@ -114,7 +114,8 @@ def test_an_event_is_chosen_by_a_click_and_stays_in_view(page: Page, app_url: st
 def test_play_goes_on_by_itself_until_it_is_paused(page: Page, app_url: str) -> None:
     root = open_link(page, app_url, scenario="growing", step="5")
     press(page, "Play")
-    expect(root).to_have_attribute("data-step", "8", timeout=15_000)
+    # Three steps or more: looking in from outside may miss one.
+    expect(root).to_have_attribute("data-step", re.compile(r"^([89]|\d\d)$"), timeout=15_000)
     page.keyboard.press("Space")
     expect(page.get_by_test_id("play")).to_have_text("Play")
     here = moment(page)
