@@ -24,9 +24,6 @@ from pagedviz.scenarios import (
     scenario_names,
 )
 from pagedviz.trace.trace import Trace
-from pagedviz.ui.stepping import EventScale
-from pagedviz.views.lanes import most_at_once
-from pagedviz.views.ticks import Tick, ticks
 from pagedviz.views.words import TokenText, numbered
 
 STEP_LIMIT = 1000
@@ -54,19 +51,14 @@ class RunKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """num_sequences: of the whole run; most_at_once: unfinished at the same time.
-    context: tokens the model can hold. ended: why the recording stopped before everything had
+    """context: tokens the model can hold. ended: why the recording stopped before everything had
     finished, in one sentence."""
 
     key: RunKey
     scenario: Scenario
     trace: Trace
     token_text: TokenText
-    num_sequences: int
-    most_at_once: int
     context: int
-    scale: EventScale
-    ticks: tuple[Tick, ...]
     ended: str | None
 
 
@@ -126,11 +118,7 @@ def _record(key: RunKey) -> RecordedRun:
         scenario=scenario,
         trace=trace,
         token_text=numbered if tokenizer is None else tokenizer.token_text,
-        num_sequences=len(trace.final.sequences),
-        most_at_once=most_at_once(trace),
         context=model.max_seq_len,
-        scale=EventScale(trace),
-        ticks=ticks(trace),
         ended=_ended(run),
     )
 
