@@ -100,7 +100,9 @@ export class SequenceList {
     const spans = focus.tokens.get(row.id);
     // A text in one line loses its start, which need not be there then.
     const hasOneLine = this.isDense && isStarted;
-    const first = hasOneLine ? Math.max(0, shown - Math.ceil(TOKENS_IN_A_LINE / size) - 1) : 0;
+    const tail = hasOneLine ? Math.max(0, shown - Math.ceil(TOKENS_IN_A_LINE / size) - 1) : 0;
+    // Of a finished text the answer is what one wants to read, and it has one line.
+    const first = row.state === "finished" ? Math.floor(row.num_prompt_tokens / size) : tail;
     for (let index = 0; index < first; index++) {
       card.pieces[index]?.element.remove();
       card.pieces[index] = undefined;
