@@ -9,10 +9,14 @@ import os
 # small matrix products slower and may change the last bit of a sum.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# A background job of a shell starts with SIGINT ignored, and so would every command a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
 SOAK = os.environ.get("PAGEDVIZ_SOAK") == "1"
