@@ -78,7 +78,7 @@ def dumps(trace: Trace) -> bytes:
     return data + _line({"footer": _footer(codec, trace.num_steps, num_events, data)})
 
 
-def loads(data: bytes) -> Trace:
+def loads(data: bytes, max_events: int = MAX_EVENTS) -> Trace:
     """The trace in the bytes of a file. TraceFormatError with the number of the bad line."""
     if len(data) > MAX_BYTES:
         raise TraceFormatError(f"the file is larger than {MAX_BYTES} bytes, the most that is read")
@@ -100,8 +100,8 @@ def loads(data: bytes) -> Trace:
             else:
                 record = _read_step(item, trace.num_steps, codec)
                 num_events += len(record.events)
-                if num_events > MAX_EVENTS:
-                    raise TraceFormatError(f"more than {MAX_EVENTS} events")
+                if num_events > max_events:
+                    raise TraceFormatError(f"more than {max_events} events")
                 trace.append(record)
         except TraceFormatError as error:
             raise TraceFormatError(str(error), line=number) from None

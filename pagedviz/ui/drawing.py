@@ -48,7 +48,10 @@ def stylesheet(theme: Theme) -> str:
         f".h{number}{{--fill:{hue.fill};--ink:{hue.ink};--on-ink:{hue.on_ink}}}"
         for number, hue in enumerate(theme.hues)
     ]
-    rules = Path(__file__).with_name("board.css").read_text(encoding="utf-8")
+    rules = "\n".join(
+        Path(__file__).with_name(name).read_text(encoding="utf-8")
+        for name in ("board.css", "panels.css")
+    )
     return f"<style>:root{{{''.join(values)}}}{''.join(hues)}\n{rules}</style>"
 
 

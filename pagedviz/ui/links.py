@@ -9,7 +9,7 @@ fails, whatever does not make sense becomes a sentence in `problems` and is left
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,21 +22,25 @@ _SHOWN_CHARS = 40
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """overrides: as apply_settings takes them. step, event: None where the address says nothing."""
+    """overrides: as apply_settings takes them. what_if: as parse_changes does. step, event: None
+    where the address says nothing."""
 
     scenario: str | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     step: int | None = None
     event: int | None = None
     problems: tuple[str, ...] = ()
+    what_if: Any = field(default_factory=list)
 
 
-def make_link(scenario: str, overrides: Mapping[str, Any], moment: Moment) -> dict[str, str]:
+def make_link(
+    scenario: str, overrides: Mapping[str, Any], moment: Moment, what_if: Sequence[Any] = ()
+) -> dict[str, str]:
     """Parameters for an address, in a fixed order."""
     link = {"scenario": scenario, "step": str(moment.step)}
     if moment.event is not None:
         link["event"] = str(moment.event)
-    for key, value in overrides.items():
+    for key, value in {**overrides, **({"what_if": what_if} if what_if else {})}.items():
         link[key] = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return link
 
@@ -45,7 +49,7 @@ def read_link(parameters: Mapping[str, str]) -> Link:
     """What an address asks for."""
     problems: list[str] = []
     overrides: dict[str, Any] = {}
-    for key in (*ENGINE_KEYS, "requests"):
+    for key in (*ENGINE_KEYS, "requests", "what_if"):
         text = parameters.get(key)
         if text is None:
             continue
@@ -61,6 +65,7 @@ def read_link(parameters: Mapping[str, str]) -> Link:
             problems.append(f"{key} in the address cannot be read: {_short(text)}")
     return Link(
         scenario=parameters.get("scenario") or None,
+        what_if=overrides.pop("what_if", []),
         overrides=overrides,
         step=_number("step", parameters, problems),
         event=_number("event", parameters, problems),

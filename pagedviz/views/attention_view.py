@@ -1,11 +1,13 @@
 """What a sequence looked at, by page and by token: shares of attention as data and as charts.
 
 Invariants: shares of one query add up to 1; axes are those of the run (0 to 100 %, as many tokens
-as the sequence ever has), so that stepping moves bars and nothing else.
+as the sequence ever has), so that stepping moves bars and nothing else. Heights are the
+root of a share: attention is often spread so thin that its parts would not be seen.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,12 +98,12 @@ def page_share_chart(
     figure = go.Figure()
     figure.add_bar(
         x=[page.logical_index for page in shares.pages],
-        y=[100 * page.share for page in shares.pages],
+        y=[math.sqrt(page.share) for page in shares.pages],
         marker={"color": hue.fill},
-        customdata=[[page.label, page.first, page.last] for page in shares.pages],
+        customdata=[[page.label, page.first, page.last, 100 * page.share] for page in shares.pages],
         hovertemplate=(
             "page %{x} (%{customdata[0]}), tokens %{customdata[1]} to %{customdata[2]}: "
-            "%{y:.1f} %<extra></extra>"
+            "%{customdata[3]:.1f} %<extra></extra>"
         ),
     )
     figure.update_layout(panel_layout(theme, height))
@@ -129,13 +131,16 @@ def token_share_chart(
     """A bar per token, page boundaries as lines. The axis is as long as `token_ids`."""
     hue = theme.hue(place)
     figure = go.Figure()
-    texts = [_short(token_ids[i], token_text) for i in range(len(shares.tokens))]
+    texts = [
+        [_short(token_ids[i], token_text), 100 * float(share)]
+        for i, share in enumerate(shares.tokens)
+    ]
     figure.add_bar(
         x=list(range(len(shares.tokens))),
-        y=[100 * float(share) for share in shares.tokens],
+        y=[math.sqrt(float(share)) for share in shares.tokens],
         marker={"color": hue.fill, "line": {"width": 0}},
         customdata=texts,
-        hovertemplate="token %{x} %{customdata}: %{y:.1f} %<extra></extra>",
+        hovertemplate="token %{x} %{customdata[0]}: %{customdata[1]:.1f} %<extra></extra>",
     )
     figure.update_layout(panel_layout(theme, height))
     figure.update_layout(bargap=0.15)
@@ -154,11 +159,12 @@ def token_share_chart(
 
 
 def _percent_axis(theme: Theme) -> dict[str, Any]:
+    ticks = (0, 1, 10, 50, 100)
     return {
         **axis(theme),
-        "range": [0, 102],
-        "tickvals": [0, 50, 100],
-        "ticktext": ["0", "50 %", "100 %"],
+        "range": [0, 1.01],
+        "tickvals": [math.sqrt(tick / 100) for tick in ticks],
+        "ticktext": [f"{tick} %" for tick in ticks],
     }
 
 

@@ -23,11 +23,13 @@ from pagedviz.ui.drawing import (
     stylesheet,
 )
 from pagedviz.ui.markdown import plain
+from pagedviz.ui.panels import draw_panels
 from pagedviz.ui.runs import RecordedRun, RunKey
 from pagedviz.ui.session import View
 from pagedviz.ui.setup import draw_setup
 from pagedviz.ui.stepping import targets
 from pagedviz.ui.strips import draw_strips
+from pagedviz.ui.what_if_panel import draw_branch
 from pagedviz.views.board import make_board
 from pagedviz.views.theme import LIGHT, THEMES
 from pagedviz.views.ticks import Tick
@@ -56,6 +58,7 @@ def _draw_moment(key: RunKey, is_playing: bool) -> None:
     board = make_board(run.trace, view.moment, run.token_text)
     with st.container(horizontal=True, vertical_alignment="center", key="title"):
         st.html(draw_title(run.scenario.title, run.key.is_changed), width="content")
+        draw_branch(view)
         if run.key.is_changed:
             st.button(
                 "Undo changes",
@@ -71,6 +74,7 @@ def _draw_moment(key: RunKey, is_playing: bool) -> None:
     lanes = Lanes(run.most_at_once, run.num_sequences - run.most_at_once)
     st.html(draw_board(board, theme, lanes))
     draw_strips(view, board, theme)
+    draw_panels(view, theme)
 
 
 def _messages(view: View) -> None:
