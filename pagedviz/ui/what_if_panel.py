@@ -129,8 +129,9 @@ def draw_branch(view: View) -> None:
     if not key.is_branch:
         return
     st.button(
-        f"Branch at step {json.loads(key.changes)[-1]['step']}: to its parent",
+        f"Branch from step {json.loads(key.changes)[-1]['step']}: to its parent",
         key="to parent",
+        type="tertiary",
         on_click=session.to_parent,
         help=plain(f"What is different: {branch_words(key)}"),
     )
