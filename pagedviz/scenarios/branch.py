@@ -23,7 +23,7 @@ from pagedviz.scenarios.run import ScenarioModel, ScenarioRun
 from pagedviz.scenarios.scenario import Request, Scenario
 from pagedviz.scenarios.settings import apply_settings
 from pagedviz.trace.changed_limits import WHAT_IF
-from pagedviz.trace.replay import compare_step
+from pagedviz.trace.compare import compare_step
 from pagedviz.trace.scripts import scripts
 from pagedviz.trace.trace import Trace
 

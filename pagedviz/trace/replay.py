@@ -10,7 +10,6 @@ asked for before; checkpoints take CHECKPOINT_BYTES at most. Several threads may
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from threading import RLock
 from typing import NamedTuple
 
@@ -18,29 +17,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pagedviz.engine.engine import Engine
-from pagedviz.engine.errors import ConfigError, MomentNotFound, ReplayDivergence
+from pagedviz.engine.errors import ConfigError, MomentNotFound
 from pagedviz.engine.events import (
     Emit,
     Emitted,
-    Event,
     SequenceFinished,
     SequenceSubmitted,
     SlotsWritten,
-    as_event,
 )
 from pagedviz.engine.ids import SeqId
 from pagedviz.engine.sampling import SamplingParams
 from pagedviz.trace.attention_tap import AttentionModel, AttentionTap, Weights
 from pagedviz.trace.changed_limits import limits_changed_before
+from pagedviz.trace.compare import compare_step
 from pagedviz.trace.engine_copy import copy_engine
-from pagedviz.trace.packed import pack_events
 from pagedviz.trace.scripts import scripts
 from pagedviz.trace.trace import Moment, Trace
 
 CHECKPOINT_EVERY = 16
 CHECKPOINT_BYTES = 96 << 20
 MAX_POOL_BYTES = 256 << 20
-_SHOWN = 120
 
 
 class PageTensors(NamedTuple):
@@ -252,24 +248,3 @@ def _spacing(num_steps: int, pool_bytes: int) -> int:
     """Steps between two checkpoints, so that all of them fit into CHECKPOINT_BYTES."""
     most = max(1, CHECKPOINT_BYTES // max(pool_bytes, 1 << 18))
     return max(CHECKPOINT_EVERY, -(-num_steps // most))
-
-
-def compare_step(step: int, recorded: Sequence[Event], emitted: Sequence[Emitted]) -> None:
-    """ReplayDivergence at the first event of a step that is not as it was recorded."""
-    if pack_events(emitted) == pack_events(recorded):
-        return
-    replayed = [as_event(event) for event in emitted]
-    same = 0
-    for old, new in zip(recorded, replayed, strict=False):
-        if type(old) is not type(new) or old != new:
-            break
-        same += 1
-    shown = [
-        "nothing more" if same == len(events) else _short(repr(events[same]))
-        for events in (recorded, replayed)
-    ]
-    raise ReplayDivergence(step, same, *shown)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}\u2026"

@@ -6,7 +6,6 @@ Invariant: the form starts with what holds at the cursor, so that only what was 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator

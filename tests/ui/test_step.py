@@ -44,7 +44,8 @@ def test_first_paint_is_a_finished_example_at_its_interesting_step() -> None:
     app = opened()
     assert board(app)["step"] != "0"
     assert board(app)["event"] == "end"
-    assert len(app.get("plotly_chart")) == 2
+    # States, occupancy, and attention by page and by token.
+    assert len(app.get("plotly_chart")) == 4
     assert not app.warning
     assert app.query_params["scenario"] == "growing"
 
