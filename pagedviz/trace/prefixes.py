@@ -38,8 +38,8 @@ def prefixes(trace: Trace) -> dict[int, Prefix]:
     found: dict[int, Prefix] = {}
     tokens: dict[int, list[int | None]] = {}
     adapters: dict[int, str | None] = {}
-    tables: dict[int, list[int]] = {}
-    """seq_id -> hashes of its pages from the first on, as far as they are hashed."""
+    tables: dict[int, list[int | None]] = {}
+    """seq_id -> hashes of its pages from the first on; None for one that has none."""
     hash_of: dict[int, int] = {}
     for step in range(trace.num_steps):
         for event in trace.events(step):
@@ -71,8 +71,8 @@ def prefixes(trace: Trace) -> dict[int, Prefix]:
     return found
 
 
-def _note(tables: dict[int, list[int]], seq_id: int, index: int, page_hash: int) -> None:
+def _note(tables: dict[int, list[int | None]], seq_id: int, index: int, page_hash: int) -> None:
     table = tables.setdefault(seq_id, [])
-    # A page without a hash before this one (a collision) leaves a gap; the chain ends there.
     del table[index:]
-    table += [page_hash] * (index + 1 - len(table))
+    table += [None] * (index - len(table))
+    table.append(page_hash)

@@ -17,7 +17,7 @@ from pagedviz.ui.runs import PAGE_LIMIT, RecordedRun, RunKey, as_recorded
 
 MAX_MEGABYTES = 10
 MAX_STEPS = 5_000
-MAX_EVENTS = 200_000
+MAX_EVENTS = 100_000
 MAX_SEQUENCES = 128
 MAX_TOKENS = 50_000
 _MAX_TITLE = 80

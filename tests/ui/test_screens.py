@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pagedviz.engine.errors import TraceFormatError
-from pagedviz.engine.events import SequenceSubmitted
+from pagedviz.engine.events import SequenceSubmitted, SlotsWritten
 from pagedviz.scenarios import ScenarioRun, load_scenario
 from pagedviz.trace.codec import dumps
 from pagedviz.trace.trace import Moment, StepRecord, Trace
@@ -20,6 +20,7 @@ from pagedviz.ui.files import open_trace
 from pagedviz.ui.prefix_drawing import draw_lookup, draw_tree
 from pagedviz.ui.runs import MODEL_NAME, bundled_model
 from pagedviz.ui.selection import Selection
+from pagedviz.views.board import make_board
 from pagedviz.views.lookup_view import lookup_report, lookups
 from pagedviz.views.page_view import page_report
 from pagedviz.views.prefix_tree import prefix_tree
@@ -278,6 +279,16 @@ def drawn_of(name: str, trace: Trace) -> str:
         return draw_lookup(lookup_report(trace, lookups(trace)[-1], text))
     report = page_report(trace, Moment(20), 0, text)
     return draw_page_card(report, 6) + draw_story(report, {0: 0}, 6)
+
+
+def test_a_write_of_a_token_that_nobody_told_is_drawn_too(recorded: Trace) -> None:
+    records = list(recorded.steps)
+    place = next(i for i, e in enumerate(records[5].events) if isinstance(e, SlotsWritten))
+    events = list(records[5].events)
+    events[place] = events[place]._replace(start=events[place].start + 1)
+    run = open_trace("x", dumps(Trace(recorded.header, [*records[:5], StepRecord(tuple(events))])))
+    said = make_board(run.trace, Moment(5, place + 1), run.token_text).sentence
+    assert "an unknown token" in said
 
 
 def many_steps(trace: Trace, number: int) -> Trace:
