@@ -33,7 +33,8 @@ def draw_frame(content: Callable[[View, Theme], None], has_moment: bool = True) 
     st.html(stylesheet(theme))
     draw_setup(view.run)
     with st.container(horizontal=True, vertical_alignment="center", key="title"):
-        st.html(draw_title(view.run.scenario.title, view.run.key.is_changed), width="content")
+        is_edited = view.run.key.is_changed and not view.run.key.is_branch
+        st.html(draw_title(view.run.scenario.title, is_edited), width="content")
         draw_branch(view)
         if has_moment:
             board = make_board(view.run.trace, view.moment, view.run.token_text)

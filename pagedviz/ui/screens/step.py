@@ -56,10 +56,11 @@ def _draw_moment(key: RunKey, is_playing: bool) -> None:
     st.html(stylesheet(theme))
     st.html(link_rules(run.trace.header.num_pages))
     board = make_board(run.trace, view.moment, run.token_text)
+    is_edited = run.key.is_changed and not run.key.is_branch
     with st.container(horizontal=True, vertical_alignment="center", key="title"):
-        st.html(draw_title(run.scenario.title, run.key.is_changed), width="content")
+        st.html(draw_title(run.scenario.title, is_edited), width="content")
         draw_branch(view)
-        if run.key.is_changed:
+        if is_edited:
             st.button(
                 "Undo changes",
                 on_click=session.open_scenario,
