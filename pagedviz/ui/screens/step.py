@@ -92,7 +92,8 @@ def _look_for(view: View) -> None:
         for hint in view.run.scenario.look_for
         if hint.step < view.run.trace.num_steps
     }
-    if not hints:
+    # In a branch something else may happen at those steps.
+    if not hints or view.run.key.is_branch:
         return
     key = f"look {view.run.key.short}"
     session.set_field(key, view.moment.step if view.moment.step in hints else None)
