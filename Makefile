@@ -13,7 +13,7 @@ TYPED := pagedviz/engine pagedviz/model pagedviz/trace pagedviz/views
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help app test test-browser test-package soak check bench shots clean
+.PHONY: help app test test-browser test-package soak check bench bench-ui shots clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
@@ -41,6 +41,9 @@ check: $(VENV)/.dev  ## formatting, lint, types, import rules
 
 bench: $(VENV)/.dev  ## times and ratios; nothing is asserted
 	$(RUN) -m benchmarks
+
+bench-ui: $(VENV)/.dev  ## milliseconds from a key to the painted frame, in Chromium
+	$(RUN) -m benchmarks ui
 
 shots: $(VENV)/.dev  ## the screenshots in docs/, taken from the running app
 	$(RUN) tools/shots.py

@@ -2,6 +2,10 @@
 
 import sys
 
-from pagedviz.cli import main
+try:
+    from pagedviz.cli import main
 
-sys.exit(main())
+    code = main()
+except KeyboardInterrupt:  # while the modules load; the commands see to it themselves
+    code = 130
+sys.exit(code)

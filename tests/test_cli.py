@@ -79,6 +79,31 @@ def test_run_prints_a_line_a_step_then_the_texts(
         assert f"\n{request.name}: " in out
 
 
+def test_run_writes_through_a_link_and_not_over_a_pipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    target.write_text("old")
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+    assert main(["run", "growing", "--steps", "1", "--out", str(link)]) == 0
+    assert link.is_symlink() and read_trace(target).num_steps == 1
+    assert "not a regular file" in fails(capsys, "run", "growing", "--out", str(pipe))
+    assert pipe.is_fifo()
+    assert "name of a file" in fails(capsys, "run", "growing", "--out", "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+def test_a_full_or_closed_output_is_no_traceback(small_trace: Path) -> None:
+    check = [sys.executable, "-m", "pagedviz", "check", str(small_trace)]
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(check, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (result.returncode, result.stderr.count("\n")) == (1, 1)
+    assert result.stderr.startswith("pagedviz: cannot print: ")
+    closed = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *check], capture_output=True, text=True)
+    assert (closed.returncode, closed.stderr) == (0, "")
+
+
 def test_run_says_what_happened(capsys: pytest.CaptureFixture[str]) -> None:
     main(["run", "thrash"])
     out = capsys.readouterr().out

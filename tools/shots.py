@@ -35,7 +35,7 @@ CHROMIUM = "/usr/bin/chromium"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 PATIENCE = 60_000  # ms
 README_SIZE = (1400, 900)
-SIZES = (README_SIZE, (1280, 720), (1920, 1080))
+SIZES = (README_SIZE, (1280, 720), (1920, 1080), (390, 844))
 SCHEMES = ("light", "dark")
 
 
@@ -117,10 +117,12 @@ def take(browser: Browser, url: str, shot: Shot, size: tuple[int, int], path: Pa
 
 def wait_until_drawn(page: Page) -> None:
     """Until the script has run and the widgets, whose code arrives later, are there."""
-    expect(page.get_by_test_id("board")).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_test_id("board")).to_have_attribute(
+        "data-step", re.compile(r"\d"), timeout=PATIENCE
+    )
     app = page.get_by_test_id("stApp")
     expect(app).to_have_attribute("data-test-script-state", "notRunning", timeout=PATIENCE)
-    for late in (".st-key-states .main-svg", ".st-key-occupancy .main-svg", ".st-key-slider input"):
+    for late in (".st-key-states .main-svg", ".st-key-occupancy .main-svg"):
         expect(page.locator(late).first).to_be_attached(timeout=PATIENCE)
     page.evaluate("document.fonts.ready")
     page.wait_for_timeout(600)  # transitions of Streamlit's own widgets

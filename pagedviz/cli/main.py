@@ -29,15 +29,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _never_fail_to_print()
         command(**arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except (PagedVizError, ModelError) as error:
         _flush_quietly()
         print(f"pagedviz: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # Python flushes once more at exit; nothing listens, so it must go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print_nowhere()
         return EXIT_PIPE
+    except OSError as error:
+        # Files are opened where their own sentence is made: what is left is the output itself.
+        _print_nowhere()
+        print(f"pagedviz: cannot print: {error.strerror or error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return 0
@@ -109,6 +114,13 @@ def _never_fail_to_print() -> None:
 def _flush_quietly() -> None:
     """What was printed before an error comes before its sentence, if anybody still reads it."""
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        _print_nowhere()
+
+
+def _print_nowhere() -> None:
+    # Python flushes once more at exit; nothing listens, so it must go nowhere.
+    if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

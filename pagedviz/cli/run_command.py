@@ -48,6 +48,10 @@ def run_scenario(scenario: str, out: str | None, as_json: bool, steps: int | Non
 
 def _check_writable(path: str) -> None:
     """Before a long run, not after it."""
+    if not path:
+        raise OutputError("--out needs the name of a file")
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise OutputError(f"cannot write {path}: it is not a regular file")
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(path):
         raise OutputError(f"cannot write {path}: it is a folder")

@@ -71,8 +71,10 @@ def candidate_probabilities(
 
     Ties at a cut are broken by the lower token id.
     """
-    scaled = logits.astype(np.float64) / params.temperature  # [vocab]
-    probabilities = np.exp(scaled - scaled.max())
+    # The best logit becomes 0 first: a tiny temperature then tends to greedy instead of inf - inf.
+    below_best = logits.astype(np.float64) - float(logits.max())  # [vocab] <= 0
+    with np.errstate(over="ignore"):
+        probabilities = np.exp(below_best / params.temperature)
     order = np.argsort(-probabilities, kind="stable")  # [vocab] best first
     if params.top_k is not None:
         order = order[: params.top_k]
@@ -106,6 +108,8 @@ def sample_token(
     # Summed in order of token id, not of probability: rounding noise that swaps two neighbours in
     # the ranking then leaves the draw alone.
     cumulative = np.cumsum(probabilities)
-    draw = uniform_draw(params.seed, output_index) * cumulative[-1]
+    # Below the total even if the product rounds up, so that the token found is a candidate.
+    total = np.nextafter(cumulative[-1], 0)
+    draw = min(uniform_draw(params.seed, output_index) * cumulative[-1], total)
     token_id = int(np.searchsorted(cumulative, draw, side="right"))
     return SampledToken(token_id, candidates)

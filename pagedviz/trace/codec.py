@@ -47,9 +47,16 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 def write_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a file whole or, after any failure, leave what was there. OSError as `open`."""
+    """Write a file whole or, after any failure, leave what was there. OSError as `open`.
+
+    A symbolic link keeps pointing at the file that is replaced; TraceFormatError for a path that
+    is there and is no regular file, such as a pipe or a device.
+    """
     data = dumps(trace)
-    folder, name = os.path.split(os.path.abspath(path))
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise TraceFormatError(f"{path} is not a regular file; a trace is written to a file")
+    folder, name = os.path.split(path)
     # Beside the target: only inside one file system is a replacement atomic.
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.{get_ident()}")
     try:

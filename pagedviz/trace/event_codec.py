@@ -200,7 +200,9 @@ def _may_share(before: Row, row: Row) -> bool:
     if isinstance(before, PageReleased) and isinstance(row, PageReleased):
         # The front and the back of the queue apart, or the column would be mostly null.
         return (before.queue_before is None) == (row.queue_before is None)
-    return type(before) is type(row) and not _has_list(FORMAT[type(row)][1])
+    fields = FORMAT[type(row)][1]
+    # Without fields there is no column whose length could tell how many there are.
+    return type(before) is type(row) and bool(fields) and not _has_list(fields)
 
 
 def _has_list(fields: Sequence[Field]) -> bool:

@@ -1,81 +1,37 @@
-"""What every screen but Step begins with: the run and the moment, and a way to other moments."""
+"""What stands around the board: how close Streamlit draws, the title, the cursor over a chart.
+
+Invariant: every text that is not ours is escaped when it is drawn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cache
+from html import escape
+from pathlib import Path
 
-import streamlit as st
-
-from pagedviz.trace.trace import Moment
-from pagedviz.ui import session
-from pagedviz.ui.drawing import draw_position, draw_title, stylesheet
-from pagedviz.ui.markdown import plain
-from pagedviz.ui.session import View
-from pagedviz.ui.setup import draw_setup
-from pagedviz.ui.stepping import targets
-from pagedviz.ui.what_if_panel import draw_branch
-from pagedviz.views.board import make_board
-from pagedviz.views.theme import LIGHT, THEMES, Theme
+from pagedviz.views.charts import MARGIN_BOTTOM, MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP
+from pagedviz.views.theme import Theme
 
 
-def current_theme() -> Theme:
-    """Light or dark, as the visitor's browser shows the app."""
-    return THEMES.get(st.context.theme.type or "", LIGHT)
+@cache
+def frame_style(theme: Theme) -> str:
+    """The `<style>` element of a theme."""
+    names = ("background", "surface", "text", "quiet", "line", "accent")
+    values = "".join(f"--{name}:{getattr(theme, name)};" for name in names)
+    rules = Path(__file__).with_name("frame.css").read_text(encoding="utf-8")
+    return f"<style>:root{{{values}}}\n{rules}</style>"
 
 
-def draw_frame(content: Callable[[View, Theme], None], has_moment: bool = True) -> None:
-    """A screen: title, then `content`. has_moment: whether it shows something of one moment."""
-    view = session.view()
-    if view.is_playing:
-        session.play(False)  # only the Step screen plays
-    session.publish()
-    theme = current_theme()
-    st.html(stylesheet(theme))
-    draw_setup(view.run)
-    with st.container(horizontal=True, vertical_alignment="center", key="title"):
-        is_edited = view.run.key.is_changed and not view.run.key.is_branch
-        st.html(draw_title(view.run.scenario.title, is_edited), width="content")
-        draw_branch(view)
-        if has_moment:
-            board = make_board(view.run.trace, view.moment, view.run.token_text)
-            st.html(draw_position(board), width="content")
-    for problem in view.problems:
-        st.warning(plain(problem))
-    if has_moment:
-        _moment_bar(view)
-    content(view, theme)
+def draw_title(title: str, is_changed: bool) -> str:
+    changed = '<span class="chip">changed</span>' if is_changed else ""
+    return f'<div class="title"><b>{escape(title)}</b> {changed}</div>'
 
 
-def _moment_bar(view: View) -> None:
-    """By token: here one looks at moments, on the Step screen one walks from event to event."""
-    trace = view.run.trace
-    there = targets(trace, view.moment, by_event=False)
-    with st.container(horizontal=True, vertical_alignment="center", key="timebar"):
-        for label, moment, shortcut in (
-            ("Back", there.back, "Left"),
-            ("Step", there.forward, "Right"),
-        ):
-            st.button(
-                label,
-                key=f"bar {label.lower()}",
-                on_click=session.go,
-                args=(moment,),
-                disabled=moment is None,
-                shortcut=shortcut,
-            )
-        if trace.num_steps > 1:
-            key = f"bar of {view.run.key.short}"
-            session.set_field(key, view.moment.step)
-            st.slider(
-                "Step",
-                0,
-                trace.num_steps - 1,
-                key=key,
-                on_change=_slid,
-                args=(key,),
-                label_visibility="collapsed",
-            )
-
-
-def _slid(key: str) -> None:
-    session.go(Moment(session.field(key)))
+def draw_cursor(share: float, height: int) -> str:
+    """The line for "now" over a chart below it, and a veil over what is still to come."""
+    inner = f"calc((100% - {MARGIN_LEFT + MARGIN_RIGHT}px) * {share:.5f} + {MARGIN_LEFT}px)"
+    top, bottom = MARGIN_TOP, MARGIN_BOTTOM
+    return (
+        f'<div class="cursor" style="--at:{inner};--high:{height - top - bottom}px;'
+        f'--top:{top}px;--right:{MARGIN_RIGHT}px"><i class="veil"></i><i class="line"></i></div>'
+    )

@@ -1,6 +1,7 @@
 """A moment of a run as the parameters of an address, and back.
 
     ?scenario=thrash&step=14&event=3&block_size=8&requests={"lily":{"max_new_tokens":9}}
+    &bookmarks=[[14,3,"the first preemption"]]
 
 Invariants: settings are in the address only where they differ from the scenario; reading never
 fails, whatever does not make sense becomes a sentence in `problems` and is left out.
@@ -15,6 +16,7 @@ from typing import Any
 
 from pagedviz.scenarios.scenario import ENGINE_KEYS
 from pagedviz.trace.trace import Moment
+from pagedviz.ui.bookmarks import Bookmark, bookmarks_text
 
 MAX_PARAMETER_CHARS = 20_000
 _SHOWN_CHARS = 40
@@ -22,19 +24,24 @@ _SHOWN_CHARS = 40
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """overrides: as apply_settings takes them. what_if: as parse_changes does. step, event: None
-    where the address says nothing."""
+    """overrides: as apply_settings takes them. step, event: None where the address says nothing.
+    bookmarks: any JSON value, as read_bookmarks takes it. what_if: as parse_changes takes it."""
 
     scenario: str | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     step: int | None = None
     event: int | None = None
+    bookmarks: Any = None
     problems: tuple[str, ...] = ()
     what_if: Any = field(default_factory=list)
 
 
 def make_link(
-    scenario: str, overrides: Mapping[str, Any], moment: Moment, what_if: Sequence[Any] = ()
+    scenario: str,
+    overrides: Mapping[str, Any],
+    moment: Moment,
+    bookmarks: Sequence[Bookmark] = (),
+    what_if: Sequence[Any] = (),
 ) -> dict[str, str]:
     """Parameters for an address, in a fixed order."""
     link = {"scenario": scenario, "step": str(moment.step)}
@@ -42,6 +49,8 @@ def make_link(
         link["event"] = str(moment.event)
     for key, value in {**overrides, **({"what_if": what_if} if what_if else {})}.items():
         link[key] = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if bookmarks:
+        link["bookmarks"] = bookmarks_text(bookmarks)
     return link
 
 
@@ -49,7 +58,7 @@ def read_link(parameters: Mapping[str, str]) -> Link:
     """What an address asks for."""
     problems: list[str] = []
     overrides: dict[str, Any] = {}
-    for key in (*ENGINE_KEYS, "requests", "what_if"):
+    for key in (*ENGINE_KEYS, "requests", "what_if", "bookmarks"):
         text = parameters.get(key)
         if text is None:
             continue
@@ -63,12 +72,14 @@ def read_link(parameters: Mapping[str, str]) -> Link:
             overrides[key] = json.loads(text)
         except (ValueError, RecursionError):
             problems.append(f"{key} in the address cannot be read: {_short(text)}")
+    bookmarks = overrides.pop("bookmarks", None)
     return Link(
         scenario=parameters.get("scenario") or None,
         what_if=overrides.pop("what_if", []),
         overrides=overrides,
         step=_number("step", parameters, problems),
         event=_number("event", parameters, problems),
+        bookmarks=bookmarks,
         problems=tuple(problems),
     )
 

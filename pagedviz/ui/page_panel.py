@@ -106,7 +106,7 @@ def _go_to(page_id: int, key: str, moments: dict[str, Moment]) -> None:
         return
     # The choice of page is kept: at another moment another page would be the one just touched.
     session.view().looking.page = page_id
-    session.go_to_event(moment)
+    session.go(moment)
 
 
 def _tensors(view: View, theme: Theme, report: PageReport, row: DeltaGenerator) -> None:

@@ -1,7 +1,7 @@
 """The panels under the board: attention, one page in full, what if. They follow the cursor.
 
-Invariants: a panel that is not chosen costs nothing; while the run plays none is drawn, they follow
-a cursor that rests; what a panel cannot show is a sentence in its place.
+Invariants: a panel that is not chosen costs nothing; they follow where the board rests, not every
+step; what a panel cannot show is a sentence in its place.
 """
 
 from __future__ import annotations
@@ -55,9 +55,6 @@ def draw_panels(view: View, theme: Theme) -> None:
             label_visibility="collapsed",
         )
         if chosen == "none":
-            return
-        if view.is_playing:
-            st.caption("Panels follow when the run rests: pause it")
             return
         draw_safely(_DRAW[chosen], view, theme, row)
 

@@ -27,9 +27,6 @@ from pagedviz.scenarios import (
     scenario_names,
 )
 from pagedviz.trace.trace import Trace
-from pagedviz.ui.stepping import EventScale
-from pagedviz.views.lanes import most_at_once
-from pagedviz.views.ticks import Tick, ticks
 from pagedviz.views.words import TokenText, numbered
 
 MODEL_NAME = "tiny"
@@ -72,19 +69,14 @@ class RunKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """num_sequences: of the whole run; most_at_once: unfinished at the same time.
-    context: tokens the model can hold. ended: why the recording stopped before everything had
+    """context: tokens the model can hold. ended: why the recording stopped before everything had
     finished, in one sentence."""
 
     key: RunKey
     scenario: Scenario
     trace: Trace
     token_text: TokenText
-    num_sequences: int
-    most_at_once: int
     context: int
-    scale: EventScale
-    ticks: tuple[Tick, ...]
     ended: str | None
 
 
@@ -131,15 +123,16 @@ def bundled_model() -> LanguageModel:
 
 def _record(key: RunKey) -> RecordedRun:
     scenario = apply_settings(load_scenario(key.scenario), json.loads(key.overrides))
-    for change in json.loads(key.changes):
-        num_pages = change.get("settings", {}).get("num_pages")
+    changes = parse_changes(json.loads(key.changes))
+    for settings in ({"num_pages": scenario.engine.num_pages}, *(c.settings for c in changes)):
+        num_pages = settings.get("num_pages")
         if isinstance(num_pages, int) and num_pages > PAGE_LIMIT:
-            raise _too_many(num_pages)
-    if scenario.engine.num_pages > PAGE_LIMIT:
-        raise _too_many(scenario.engine.num_pages)
+            raise ConfigError(
+                f"num_pages {num_pages} is more than this screen can draw: {PAGE_LIMIT} pages at "
+                "most"
+            )
     model = bundled_model()
     if key.is_branch:
-        changes = parse_changes(json.loads(key.changes))
         parent = recorded_run(key.parent).trace
         run: ScenarioRun = BranchRun(scenario, model, MODEL_NAME, parent, changes)
     else:
@@ -149,12 +142,6 @@ def _record(key: RunKey) -> RecordedRun:
         if run.engine.is_stalled and len(run.seq_ids) == len(scenario.requests):
             break
     return as_recorded(key, run.scenario, run.trace, _ended(run))
-
-
-def _too_many(num_pages: int) -> ConfigError:
-    return ConfigError(
-        f"num_pages {num_pages} is more than this screen can draw: {PAGE_LIMIT} pages at most"
-    )
 
 
 def as_recorded(key: RunKey, scenario: Scenario, trace: Trace, ended: str | None) -> RecordedRun:
@@ -167,11 +154,7 @@ def as_recorded(key: RunKey, scenario: Scenario, trace: Trace, ended: str | None
         scenario=scenario,
         trace=trace,
         token_text=model.tokenizer.token_text if is_ours and model.tokenizer else numbered,
-        num_sequences=len(trace.final.sequences),
-        most_at_once=most_at_once(trace),
         context=model.max_seq_len,
-        scale=EventScale(trace),
-        ticks=ticks(trace),
         ended=ended,
     )
 

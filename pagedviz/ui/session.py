@@ -1,8 +1,8 @@
 """What one visitor looks at: the only reader and writer of Streamlit's session state and address.
 
-Invariants: commands carry the moment they lead to, never "one further", so that a press that comes
-twice does not count twice; a run that cannot be made leaves the one on screen as it was; the
-address always opens the moment on screen.
+Invariants: the browser steps by itself and says where it rests, an absolute moment; a command that
+moves it carries a number, so that it is obeyed once; a run that cannot be made leaves the one on
+screen as it was; the address always opens the moment at rest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from time import monotonic
 from typing import Any
 
 import streamlit as st
@@ -20,26 +19,38 @@ from pagedviz.engine.errors import PagedVizError
 from pagedviz.model import ModelError
 from pagedviz.scenarios import Change, parse_changes, scenario_names
 from pagedviz.trace.trace import Moment
+from pagedviz.ui.bookmarks import Bookmark, moment_of, read_bookmarks
 from pagedviz.ui.links import Link, make_link, read_link
 from pagedviz.ui.runs import RecordedRun, RunKey, key_for, recorded_run
 from pagedviz.ui.selection import Selection
-from pagedviz.ui.stepping import nearest, targets
-
-PLAY_SECONDS = 0.5
+from pagedviz.ui.stepping import nearest
 
 
 @dataclass
 class View:
-    """problems: sentences for the visitor, gone with the next command. looking: at what in the
-    panels and on the other screens."""
+    """moment: where the board rests. went_to: where the last command sent it, number go_id.
+    by_event: one press was one event when it was sent there.
+    problems: sentences for the visitor, gone with the next command. looking: at what in the panels
+    and on the other screens."""
 
     run: RecordedRun
     moment: Moment
+    went_to: Moment
     by_event: bool = False
-    is_playing: bool = False
+    go_id: int = 0
+    bookmarks: tuple[Bookmark, ...] = ()
     problems: tuple[str, ...] = ()
-    played_at: float = 0.0
     looking: Selection = dataclasses.field(default_factory=Selection)
+
+    @property
+    def run_name(self) -> str:
+        """Differs between runs and says nothing else."""
+        return self.run.key.short
+
+    def go(self, moment: Moment) -> None:
+        self.moment = self.went_to = moment
+        self.by_event = moment.event is not None
+        self.go_id += 1
 
 
 def view() -> View:
@@ -58,10 +69,8 @@ def view() -> View:
 
 
 def publish() -> None:
-    """Write the moment on screen into the address; while playing, only once it has stopped,
-    because every address becomes an entry of the browser's history."""
-    if view().is_playing:
-        return
+    """Write the moment at rest into the address. While it moves the board says nothing: every
+    address becomes an entry of the browser's history."""
     address = {**moment_link(), **view().looking.parameters()}
     # Going to another screen empties the address, so it is compared with what it should be.
     if address != st.query_params.to_dict():
@@ -74,7 +83,13 @@ def moment_link() -> dict[str, str]:
     key = state.run.key
     if key.file:
         return {"file": state.run.scenario.title}
-    return make_link(key.scenario, json.loads(key.overrides), state.moment, json.loads(key.changes))
+    return make_link(
+        key.scenario,
+        json.loads(key.overrides),
+        state.moment,
+        state.bookmarks,
+        json.loads(key.changes),
+    )
 
 
 def field(key: str) -> Any:
@@ -105,16 +120,24 @@ def _open(link: Link) -> View:
                 problems.append(str(error))
     else:
         raise PagedVizError(problems[-1])
-    step = link.step
-    if step is None or run.key.scenario != name:
-        return View(run, _start(run), problems=tuple(problems))
-    moment, problem = nearest(run.trace, step, link.event)
-    problems += [problem] if problem else []
-    return View(run, moment, by_event=moment.event is not None, problems=tuple(problems))
+    moment, bookmarks = _start(run), ()
+    if run.key.scenario == name:
+        bookmarks = read_bookmarks(link.bookmarks, run.trace)
+        if link.step is not None:
+            moment, problem = nearest(run.trace, link.step, link.event)
+            problems += [problem] if problem else []
+    is_event = moment.event is not None
+    return View(run, moment, moment, is_event, bookmarks=bookmarks, problems=tuple(problems))
 
 
 def _start(run: RecordedRun) -> Moment:
     return Moment(min(run.scenario.start_step, run.trace.num_steps - 1))
+
+
+def said(component: str, name: str) -> Any:
+    """The value a component keeps under a name; None if there is none."""
+    state = st.session_state.get(component)
+    return None if state is None else state.get(name)
 
 
 # ---- commands ----------------------------------------------------------------------------------
@@ -123,48 +146,23 @@ def _start(run: RecordedRun) -> Moment:
 def go(moment: Moment) -> None:
     """Show a moment of the run on screen."""
     state = view()
-    state.moment = moment
+    state.go(moment)
     state.problems = ()
-    state.is_playing = False
 
 
-def go_to_event(moment: Moment) -> None:
-    """As `go`, and from now on one press is one event."""
-    go(moment)
-    view().by_event = True
-
-
-def choose_granularity(by_event: bool) -> None:
+def rest(step: Any, event: Any) -> None:
+    """The board has come to rest; what is not a recorded moment is passed over."""
     state = view()
-    state.by_event = by_event
-    if not by_event:
-        state.moment = Moment(state.moment.step)
+    moment = moment_of(state.run.trace, step, event)
+    if moment is not None and moment != state.moment:
+        state.moment = moment
+        state.problems = ()
 
 
-def play(is_playing: bool) -> None:
-    """Start or stop; started at the end it begins again."""
+def keep_bookmarks(bookmarks: Any) -> None:
+    """Those of the run on screen, as the board says them; nonsense is left out."""
     state = view()
-    state.is_playing = is_playing
-    state.problems = ()
-    state.played_at = monotonic()
-    if is_playing:
-        there = targets(state.run.trace, state.moment, state.by_event)
-        if there.forward is None:
-            state.moment = there.first
-
-
-def play_on() -> None:
-    """While playing, go on by one if it is time to."""
-    state = view()
-    # A timer of the page shown before may ring once more.
-    if not state.is_playing or monotonic() - state.played_at < 0.6 * PLAY_SECONDS:
-        return
-    following = targets(state.run.trace, state.moment, state.by_event).forward
-    if following is None:
-        state.is_playing = False
-    else:
-        state.moment = following
-        state.played_at = monotonic()
+    state.bookmarks = read_bookmarks(bookmarks, state.run.trace)
 
 
 def open_scenario(name: str) -> None:
@@ -207,13 +205,13 @@ def refuse(problem: str) -> None:
 def open_file(run: RecordedRun) -> None:
     """Show a trace that this visitor has opened."""
     state = view()
-    state.is_playing = False
-    state.run, state.moment, state.problems = run, Moment(0), ()
+    state.run, state.problems, state.bookmarks = run, (), ()
+    state.go(Moment(0))
 
 
 def _show(name: str, overrides: Mapping[str, Any], changes: Iterable[Change] = ()) -> bool:
+    """Whether the run could be made and is on screen."""
     state = view()
-    state.is_playing = False
     try:
         run = recorded_run(key_for(name, overrides, changes))
     except (PagedVizError, ModelError) as error:
@@ -221,9 +219,10 @@ def _show(name: str, overrides: Mapping[str, Any], changes: Iterable[Change] = (
         return False
     is_other = run.key.scenario != state.run.key.scenario
     state.problems = ()
-    if is_other or state.moment.step >= run.trace.num_steps:
-        state.moment = _start(run)
-    else:
-        state.moment = Moment(state.moment.step)
+    is_beyond = is_other or state.moment.step >= run.trace.num_steps
+    there = _start(run) if is_beyond else Moment(state.moment.step)
+    if run.key != state.run.key:
+        state.bookmarks = ()
     state.run = run
+    state.go(there)
     return True

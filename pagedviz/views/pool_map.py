@@ -77,9 +77,9 @@ def pool_map(snapshot: Snapshot, token_text: TokenText, now: Focus = NOTHING) ->
     num_cached = sum(cell.state == "cached" for cell in cells)
     return PoolMap(
         cells=cells,
-        columns=_columns(num_pages),
+        columns=columns_for(num_pages),
         block_size=snapshot.block_size,
-        detail=_detail(num_pages),
+        detail=detail_for(num_pages),
         num_active=num_active,
         num_cached=num_cached,
         num_free=num_pages - num_active - num_cached,
@@ -89,13 +89,13 @@ def pool_map(snapshot: Snapshot, token_text: TokenText, now: Focus = NOTHING) ->
     )
 
 
-def _detail(num_pages: int) -> str:
+def detail_for(num_pages: int) -> str:
     if num_pages <= SLOTS_UP_TO:
         return "slots"
     return "fill" if num_pages <= FILL_UP_TO else "state"
 
 
-def _columns(num_pages: int) -> int:
+def columns_for(num_pages: int) -> int:
     """As many as make the map about as high as the room it has."""
     for limit, columns in (
         (16, 4),

@@ -121,9 +121,13 @@ def step_summary(
 ) -> str:
     """The sentence for the end of a step: who computed what, and what else changed."""
     kinds = Counter(type(event) for event in events)
+    lost = sum(event.num_lost for event in events if isinstance(event, SequencePreempted))
     changes = [
         *_who(events, SequenceAdmitted, "admitted"),
-        *_who(events, SequencePreempted, "preempted"),
+        *(
+            f"{who}, {count(lost, 'token')} lost"
+            for who in _who(events, SequencePreempted, "preempted")
+        ),
         *_who(events, SequenceFinished, "finished"),
     ]
     for kind, verb in ((PageAllocated, "taken"), (PageShared, "shared"), (PageEvicted, "evicted")):

@@ -71,6 +71,13 @@ def test_temperature_sharpens_and_flattens() -> None:
     assert candidates(logits, SamplingParams(temperature=2)) == [0.6667, 0.3333]  # square roots
 
 
+def test_a_tiny_temperature_tends_to_greedy_instead_of_overflowing() -> None:
+    params = SamplingParams(temperature=1e-320, seed=3)
+    logits = np.array([1.0, 9.0, 8.5, -400.0], dtype=np.float32)
+    assert sampling.sample_token(logits, params, 0).token_id == 1
+    assert candidate_probabilities(logits, params).tolist() == [0, 1, 0, 0]
+
+
 def test_top_k_keeps_the_k_likeliest_and_the_lower_ids_of_equals() -> None:
     logits = logits_of(0.1, 0.3, 0.3, 0.3)
     assert candidates(logits, SamplingParams(temperature=1, top_k=2)) == [0, 0.5, 0.5, 0]

@@ -130,6 +130,19 @@ def test_equal_neighbours_keep_their_number() -> None:
     assert same(loads(dumps(trace)), trace)
 
 
+def test_slots_written_twice_stay_two_events() -> None:
+    events = (
+        SequenceSubmitted(0, "seq:0", 1, 4, (5,)),
+        PageAllocated(0, 1, 0, 0),
+        SequenceAdmitted(0),
+        SequenceScheduled(0, 0, 1),
+        SlotsWritten(0, 0, 1),
+        SlotsWritten(0, 0, 1),
+    )
+    trace = Trace(TraceHeader(2, 2), [StepRecord(events)])
+    assert same(loads(dumps(trace)), trace)
+
+
 # ---- refusals --------------------------------------------------------------------------------
 
 HEADER = {"format": "pagedviz-trace", "version": 1, "num_pages": 4, "block_size": 2}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import re
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
+
+from pagedviz.trace.trace import Moment
+from tests.views.replaying import Replay, decoded
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 60
@@ -21,31 +25,31 @@ def opened(**link: str) -> AppTest:
     return app
 
 
-def board(app: AppTest) -> dict[str, str]:
-    """The data attributes of the board."""
-    (html,) = [e.proto.body for e in app.get("html") if 'data-testid="board"' in e.proto.body]
-    return dict(re.findall(r'data-(step|event|state-hash)="([^"]*)"', html))
+def sent(app: AppTest) -> dict[str, Any]:
+    """What the board was given."""
+    (component,) = app.get("bidi_component")
+    data: dict[str, Any] = json.loads(component.proto.json)
+    return data
 
 
-def sentence(app: AppTest) -> str:
-    (html,) = [e.proto.body for e in app.get("html") if 'data-testid="board"' in e.proto.body]
-    found = re.search(r'data-testid="sentence".*?<span>(.*?)</span></p>', html, re.DOTALL)
-    assert found is not None
-    return re.sub("<[^>]*>", "", found[1])
-
-
-def press(app: AppTest, key: str) -> dict[str, str]:
-    app.button(key=key).click().run()
-    assert not app.exception
-    return board(app)
+def shown(app: AppTest) -> tuple[int, int | None, str]:
+    """Step, event and state hash of the moment the board is sent to, computed from what it gets."""
+    data = sent(app)
+    replay = Replay(decoded(data["chunk"]))
+    step, event = data["go"]["step"], data["go"]["event"]
+    events = replay.chunk["events"][: step - replay.chunk["first"] + 1]
+    place = sum(count + 1 for count in events[:-1])
+    for _ in range(place + (events[-1] + 1 if event is None else event)):
+        replay.on()
+    return step, event, f"{replay.hash:016x}"
 
 
 def test_first_paint_is_a_finished_example_at_its_interesting_step() -> None:
     app = opened()
-    assert board(app)["step"] != "0"
-    assert board(app)["event"] == "end"
-    # States, occupancy, and attention by page and by token.
-    assert len(app.get("plotly_chart")) == 4
+    step, event, _ = shown(app)
+    assert step > 0
+    assert event is None
+    assert len(app.get("plotly_chart")) == 4  # states, occupancy, attention by page and by token
     assert not app.warning
     assert app.query_params["scenario"] == "growing"
 
@@ -57,56 +61,12 @@ def test_every_scenario_opens(scenario: str) -> None:
     assert app.query_params["scenario"] == scenario
 
 
-def test_step_and_back_move_by_exactly_one_and_back_shows_the_same_state() -> None:
-    app = opened(scenario="growing", step="5")
-    there = board(app)
-    assert press(app, "step")["step"] == "6"
-    assert press(app, "step")["step"] == "7"
-    assert press(app, "back")["step"] == "6"
-    assert press(app, "back") == there
-    assert app.query_params["step"] == "5"
-
-
-def test_first_and_last_lead_to_the_ends() -> None:
-    app = opened(scenario="growing", step="5")
-    last = press(app, "last")
-    assert app.button(key="step").disabled and app.button(key="last").disabled
-    assert press(app, "first")["step"] == "0"
-    assert app.button(key="back").disabled
-    assert press(app, "last") == last
-
-
-def test_by_event_one_press_is_one_event() -> None:
-    app = opened(scenario="growing", step="5", event="1")
-    there = press(app, "step")
-    assert (there["step"], there["event"]) == ("5", "2")
-    assert press(app, "back")["event"] == "1"
-    last_of_4 = press(app, "back")
-    assert last_of_4["step"] == "4"
-    assert last_of_4 == board(opened(scenario="growing", step="4", event=last_of_4["event"]))
-
-
-def test_an_event_of_the_list_can_be_chosen() -> None:
-    app = opened(scenario="shared_prompt", step="16")
-    assert app.radio[0].value is None
-    app.radio[0].set_value(4).run()
-    assert (board(app)["step"], board(app)["event"]) == ("16", "4")
-    assert app.query_params["event"] == "4"
-    assert app.radio[0].options[3].startswith("4")
-
-
-def test_the_slider_goes_to_a_step() -> None:
-    app = opened(scenario="growing", step="5")
-    app.slider[0].set_value(11).run()
-    assert board(app)["step"] == "11"
-
-
 def test_a_link_with_settings_opens_the_same_moment_and_hash() -> None:
     app = opened(scenario="growing", step="9", event="2", block_size="6", num_pages="60")
     copied = dict(app.query_params)
     assert copied["block_size"] == "6"
-    assert board(opened(**copied)) == board(app)
-    assert board(opened(scenario="growing", step="9", event="2")) != board(app)
+    assert shown(opened(**copied)) == shown(app)
+    assert shown(opened(scenario="growing", step="9", event="2")) != shown(app)
 
 
 @pytest.mark.parametrize(
@@ -133,9 +93,7 @@ def test_nonsense_in_a_link_is_one_sentence_and_something_is_shown(
     app = opened(**link)
     (warning,) = app.warning
     assert problem in warning.value.replace("\\", "")
-    assert board(app)["step"]
-    press(app, "back")
-    assert not app.warning
+    assert shown(app)[2]
 
 
 def field(app: AppTest, kind: str, label: str) -> object:
@@ -144,18 +102,17 @@ def field(app: AppTest, kind: str, label: str) -> object:
 
 def test_settings_apply_together_and_there_is_a_way_back() -> None:
     app = opened(scenario="growing", step="7")
-    before = board(app)
+    before = shown(app)
     field(app, "number_input", "Slots a page").set_value(6)
     field(app, "number_input", "Pages in the pool").set_value(60)
     next(b for b in app.sidebar.button if b.label == "Apply").click().run()
     assert not app.warning
-    assert board(app)["step"] == "7"
-    assert board(app)["state-hash"] != before["state-hash"]
+    assert shown(app)[0] == 7
+    assert shown(app)[2] != before[2]
     assert app.query_params["block_size"] == "6"
     next(b for b in app.main.button if b.label == "Undo changes").click().run()
     assert "block_size" not in app.query_params
-    press(app, "first")
-    assert board(app) == board(opened(scenario="growing", step="0"))
+    assert shown(app) == before
 
 
 @pytest.mark.parametrize(
@@ -173,14 +130,14 @@ def test_a_bad_setting_is_one_sentence_and_the_run_on_screen_stays(
     kind: str, label: str, value: object, problem: str
 ) -> None:
     app = opened(scenario="growing", step="7")
-    before = board(app)
+    before = shown(app)
     field(app, kind, label).set_value(value)
     next(b for b in app.sidebar.button if b.label == "Apply").click().run()
     assert not app.exception
     (warning,) = app.warning
     assert "Not applied" in warning.value
     assert problem in warning.value.replace("\\", "")
-    assert board(app) == before
+    assert shown(app) == before
     assert field(app, kind, label).value == value
 
 
@@ -190,16 +147,23 @@ def test_a_prompt_can_be_changed_and_another_one_added() -> None:
     app.sidebar.get("text_area")[1].set_value("One day Tom")
     next(b for b in app.sidebar.button if b.label == "Apply").click().run()
     assert not app.exception and not app.warning
-    press(app, "last")
-    (html,) = [e.proto.body for e in app.get("html") if 'data-testid="board"' in e.proto.body]
-    assert "<script" not in html
-    assert html.count("<article") == 2
+    names = [lane for lane, _ in decoded(sent(app)["overview"])["lanes"]]
+    assert len(names) == 2
 
 
-def test_playing_goes_on_and_stops_at_the_end() -> None:
-    app = opened(scenario="growing")
-    press(app, "last")
-    assert press(app, "play")["step"] == "0"
-    assert app.button(key="play").label == "Pause"
-    assert press(app, "step")["step"] == "1"
-    assert app.button(key="play").label == "Play"
+def test_what_is_sent_does_not_depend_on_where_the_board_rests() -> None:
+    app = opened(scenario="growing", step="7")
+    before = sent(app)
+    app.session_state["view"].moment = Moment(9)
+    app.run()
+    assert sent(app) == before
+    assert app.query_params["step"] == ["9"] or app.query_params["step"] == "9"
+
+
+def test_bookmarks_of_an_address_reach_the_board_and_nonsense_does_not() -> None:
+    rows = [[3, None, "first"], [5, 1, "<b>"], [999, None, "beyond"], [1, 2], "x", [2, None, " "]]
+    app = opened(scenario="growing", bookmarks=json.dumps(rows))
+    assert sent(app)["bookmarks"] == [
+        {"step": 3, "event": None, "name": "first"},
+        {"step": 5, "event": 1, "name": "<b>"},
+    ]

@@ -292,6 +292,6 @@ def test_a_step_is_summed_up_by_who_computed_what_and_what_changed() -> None:
         "seq:1 admitted; 2 pages taken; 1 page shared"
     )
     assert moment_sentence(tight(), Moment(2), word) == (
-        "Step 2: seq:0 and seq:1 computed one token each (2 of 8 in budget); seq:2 preempted; "
-        "2 pages taken; 1 page evicted"
+        "Step 2: seq:0 and seq:1 computed one token each (2 of 8 in budget); seq:2 preempted, 3 tokens "
+        "lost; 2 pages taken; 1 page evicted"
     )

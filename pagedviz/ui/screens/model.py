@@ -6,9 +6,9 @@ import streamlit as st
 
 from pagedviz.model import LanguageModel
 from pagedviz.trace.trace import KvShape
-from pagedviz.ui.frame import draw_frame
 from pagedviz.ui.panel_drawing import draw_table, draw_tokens
 from pagedviz.ui.runs import MODEL_NAME, bundled_model
+from pagedviz.ui.screen_frame import draw_frame
 from pagedviz.ui.session import View
 from pagedviz.views.memory import size_text, token_bytes
 from pagedviz.views.theme import Theme

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pagedviz.ui.drawing import link_rules
-from pagedviz.ui.frame import draw_frame
 from pagedviz.ui.page_panel import draw_page
 from pagedviz.ui.panel_drawing import draw_table
+from pagedviz.ui.panel_style import link_rules
 from pagedviz.ui.panels import choice_row, draw_safely
 from pagedviz.ui.pool_drawing import draw_pool
+from pagedviz.ui.screen_frame import draw_frame
 from pagedviz.ui.session import View
 from pagedviz.views.board import make_board
 from pagedviz.views.memory import memory_now
@@ -27,7 +27,7 @@ def _content(view: View, theme: Theme) -> None:
     with pool:
         board = make_board(trace, view.moment, view.run.token_text)
         drawn = draw_pool(board, len(theme.hues))
-        st.html(f'<div class="board alone"><section class="pool">{drawn}</section></div>')
+        st.html(f'<div class="poolmap"><section class="pool">{drawn}</section></div>')
     with memory:
         rows = [(a.name, a.meaning, a.formula, a.value) for a in memory_now(trace, view.moment)]
         st.html(

@@ -7,10 +7,10 @@ import streamlit as st
 from pagedviz.trace.costs import hit_rate
 from pagedviz.trace.trace import Trace
 from pagedviz.ui import session
-from pagedviz.ui.frame import draw_frame
 from pagedviz.ui.marks import decorate
 from pagedviz.ui.panel_drawing import draw_sentence
 from pagedviz.ui.prefix_drawing import draw_lookup, draw_tree
+from pagedviz.ui.screen_frame import draw_frame
 from pagedviz.ui.session import View
 from pagedviz.views.lookup_view import Lookup, lookup_report, lookups
 from pagedviz.views.prefix_tree import prefix_tree
@@ -72,7 +72,7 @@ def _place(lookup: Lookup) -> tuple[int, float]:
 
 
 def _chosen(key: str, found: tuple[Lookup, ...]) -> None:
-    session.go_to_event(found[session.field(key)].moment)
+    session.go(found[session.field(key)].moment)
 
 
 def _label(lookup: Lookup) -> str:

@@ -14,8 +14,8 @@ from pagedviz.trace.costs import preemption_cost
 from pagedviz.trace.trace import Trace
 from pagedviz.ui import session
 from pagedviz.ui.files import MAX_MEGABYTES, open_trace
-from pagedviz.ui.frame import draw_frame
 from pagedviz.ui.panel_drawing import draw_table
+from pagedviz.ui.screen_frame import draw_frame
 from pagedviz.ui.session import View
 from pagedviz.ui.what_if_panel import branch_words
 from pagedviz.views.theme import Theme

@@ -1,0 +1,210 @@
+// The panels that open over the board: keys, bookmarks, search, table.
+
+import { clear, h, label, letter, setText } from "./dom.js";
+
+const MOST_FOUND = 100;
+const KEYS = [
+  ["→  ←", "one step on, one back: a token for every running sequence (or an event, if chosen)"],
+  ["Shift →  Shift ←", "one event on, one back"],
+  ["Space", "play, pause"],
+  ["Home  End", "first step, last step"],
+  ["n  p", "run on to the next, back to the one before, of what is chosen in “until”"],
+  ["b", "moments: those worth a look, and your bookmarks"],
+  ["/", "search events, pages (p7), sequences (seq:2), tokens"],
+  ["t", "the board as a table"],
+  ["?", "this sheet"],
+];
+const MARKS = [
+  ["✕", "preemption"],
+  ["▼", "eviction"],
+  ["■", "finish"],
+  ["○", "hit"],
+];
+
+class Panel {
+  constructor(title, name) {
+    this.body = h("div", { class: "body" });
+    const close = h("button", { type: "button", class: "close", "aria-label": "Close", on: { click: () => this.close() } }, "✕");
+    this.element = h("dialog", { class: name, "aria-label": title, data: { testid: name } }, h("header", {}, h("h2", {}, title), close), this.body);
+    this.element.addEventListener("click", (event) => {
+      if (event.target === this.element) this.close(); // the backdrop
+    });
+  }
+
+  get isOpen() {
+    return this.element.open;
+  }
+
+  open() {
+    if (!this.isOpen) this.element.showModal();
+  }
+
+  close() {
+    this.element.close();
+  }
+}
+
+export class KeySheet extends Panel {
+  constructor() {
+    super("Keys", "key-sheet");
+    const row = ([keys, words]) => h("tr", {}, h("th", { scope: "row" }, h("kbd", {}, keys)), h("td", {}, words));
+    this.body.append(
+      h("table", {}, h("tbody", {}, ...KEYS.map(row))),
+      h("p", {}, "Keys work wherever the focus is, except in a text field. Click a page or a sequence to watch it: “until” can then run to its next change."),
+      h("p", {}, "Marks on the time bar: ", ...MARKS.map(([sign, words]) => h("span", { class: "mark" }, h("b", {}, sign), ` ${words}`))),
+    );
+  }
+}
+
+export class Bookmarks extends Panel {
+  // hints: [step, text], moments that the scenario itself points at
+  constructor(hints, act) {
+    super("Moments", "bookmarks");
+    this.act = act;
+    const worth = hints.map(([step, name]) => h("li", {}, this.#button({ step, event: null, name })));
+    this.name = h("input", { type: "text", maxlength: 60, "aria-label": "Name of the bookmark", placeholder: "Name this moment", data: { testid: "bookmark-name" } });
+    const form = h("form", { method: "dialog", on: { submit: (event) => this.#keep(event) } }, this.name, h("button", { type: "submit", data: { testid: "bookmark-keep" } }, "Keep"));
+    this.list = h("ul");
+    const look = h("section", {}, h("h3", {}, "Worth a look"), h("ul", {}, ...worth));
+    look.hidden = worth.length === 0;
+    this.body.append(look, h("section", {}, h("h3", {}, "Bookmarks"), form, this.list));
+  }
+
+  #button(mark) {
+    const go = () => this.#go(mark);
+    return h("button", { type: "button", class: "go", on: { click: go } }, h("b", {}, `step ${mark.step}`), ` ${mark.name}`);
+  }
+
+  open(bookmarks, moment) {
+    this.moment = moment;
+    this.name.value = `step ${moment.step}${moment.event === null ? "" : `, event ${moment.event}`}`;
+    this.show(bookmarks);
+    super.open();
+    this.name.select();
+  }
+
+  show(bookmarks) {
+    this.list.replaceChildren(
+      ...bookmarks.map((mark, i) =>
+        h(
+          "li",
+          {},
+          this.#button(mark),
+          h("button", { type: "button", "aria-label": `Remove ${mark.name}`, on: { click: () => this.act.remove(i) } }, "✕"),
+        ),
+      ),
+    );
+    if (!bookmarks.length) this.list.append(h("li", { class: "none" }, "No bookmark yet: name this moment and keep it"));
+  }
+
+  #keep(event) {
+    event.preventDefault();
+    const name = this.name.value.trim() || `step ${this.moment.step}`;
+    this.act.add({ ...this.moment, name });
+  }
+
+  #go(mark) {
+    this.close();
+    this.act.go({ step: mark.step, event: mark.event });
+  }
+}
+
+export class Search extends Panel {
+  constructor(run, act) {
+    super("Search", "search-panel");
+    this.run = run;
+    this.act = act;
+    this.query = h("input", { type: "text", "aria-label": "Search", placeholder: "preempted, p7, seq:2, a word of the story", data: { testid: "query" }, on: { input: () => this.#soon() } });
+    this.status = h("p", { role: "status" });
+    this.list = h("ol", { class: "found" });
+    this.body.append(this.query, this.status, this.list);
+  }
+
+  open() {
+    super.open();
+    this.query.select();
+  }
+
+  #soon() {
+    clearTimeout(this.timer);
+    this.asked = undefined;
+    clear(this.list);
+    this.timer = setTimeout(() => this.#find(), 120);
+  }
+
+  async #find() {
+    const token = (this.asked = {});
+    clear(this.list);
+    const query = this.query.value.trim();
+    if (!query) return setText(this.status, "");
+    const fits = matcher(query);
+    let found = 0;
+    for (let step = 0; step < this.run.numSteps; step++) {
+      if (this.run.chunkOf(step) === undefined) {
+        setText(this.status, `${found} found in steps 0 to ${step - 1}, going on`);
+        await this.act.need(this.run.chunkNumber(step));
+      } else if (step % 200 === 199) await new Promise((go) => setTimeout(go));
+      if (this.asked !== token) return undefined;
+      for (let number = 1; number <= this.run.numEvents(step) && found < MOST_FOUND; number++) {
+        const moment = { step, event: number };
+        const words = [this.run.line(step, number), this.run.sentence(moment)].find(fits);
+        if (words === undefined) continue;
+        found++;
+        this.#add(moment, words);
+      }
+      if (found >= MOST_FOUND) break;
+    }
+    const more = found >= MOST_FOUND ? `the first ${MOST_FOUND} are listed` : "";
+    return setText(this.status, found ? `${found} found ${more}` : `Nothing found for “${query}”`);
+  }
+
+  #add(moment, words) {
+    const go = () => {
+      this.close();
+      this.act.go(moment);
+    };
+    const where = `${moment.step}.${moment.event}`;
+    this.list.append(h("li", {}, h("button", { type: "button", on: { click: go } }, h("b", {}, where), ` ${words}`)));
+  }
+}
+
+// Names of pages and sequences are found as whole words: p1 is not p12.
+function matcher(query) {
+  const text = query.toLowerCase();
+  if (!/^(p\d+(\.\d+)?|seq:\d+)$/.test(text)) return (line) => line.toLowerCase().includes(text);
+  const word = new RegExp(`(^|[^\\w.])${text.replace(".", "\\.")}(?!\\d)`);
+  return (line) => word.test(line.toLowerCase());
+}
+
+export class Table extends Panel {
+  constructor() {
+    super("The board as a table", "table-panel");
+  }
+
+  open(state, sentence, blockSize) {
+    this.show(state, sentence, blockSize);
+    super.open();
+  }
+
+  show(state, sentence, blockSize) {
+    const sequences = state.rows.map((row) => [
+      `${letter(row.index)} seq:${row.id}`, row.name, row.state, row.num_tokens, row.num_computed,
+      row.page.map((id) => label(state, id)).join(" "),
+    ]);
+    const pages = Array.from({ length: state.numPages }, (_, id) => [
+      label(state, id), state.pageState(id), state.owners[id].map((owner) => letter(owner.index)).join(" "),
+      state.page.ref_count[id], `${state.page.fill[id]} of ${blockSize}`,
+    ]);
+    this.body.replaceChildren(
+      h("p", {}, sentence),
+      table("Sequences", ["sequence", "name", "state", "tokens", "computed", "pages"], sequences),
+      table("Pages", ["page", "state", "owners", "references", "slots filled"], pages),
+    );
+  }
+}
+
+function table(title, heads, rows) {
+  const head = h("tr", {}, ...heads.map((text) => h("th", { scope: "col" }, text)));
+  const body = rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", {}, String(cell)))));
+  return h("table", {}, h("caption", {}, title), h("thead", {}, head), h("tbody", {}, ...body));
+}

@@ -1,0 +1,77 @@
+// The board as a Streamlit component: unpacks what Python sends, tells Python where it rests.
+//
+// Python sends {run, overview, chunk, go: {id, step, event}, hints, bookmarks}; overview and chunk are packed
+// texts that stay the same as long as they say the same. State values are absolute, so that one that
+// is sent twice, or overtaken by the next, does no harm.
+
+import { mount } from "./board.js";
+import { unpack } from "./run.js";
+
+const entries = new WeakMap();
+// Where each run was last looked at, for a board that is taken away and placed again with its screen.
+const places = new Map();
+
+export default function board({ data, parentElement, setStateValue }) {
+  let entry = entries.get(parentElement);
+  if (entry === undefined) {
+    entry = { latest: undefined, work: Promise.resolve(), setStateValue };
+    entries.set(parentElement, entry);
+  }
+  entry.latest = data;
+  entry.setStateValue = setStateValue;
+  entry.work = entry.work.then(() => update(entry, parentElement)).catch((error) => console.error("board:", error));
+  return () => {
+    entries.delete(parentElement);
+    entry.isGone = true;
+    entry.board?.destroy();
+  };
+}
+
+async function update(entry, parentElement) {
+  const data = entry.latest;
+  if (entry.isGone || entry.done === data) return;
+  const tell = (name, value) => entry.setStateValue(name, value);
+  if (entry.run !== data.run) {
+    const overview = await unpack(data.overview);
+    if (entry.isGone) return;
+    entry.board?.destroy();
+    entry.run = data.run;
+    entry.goId = data.go.id;
+    entry.chunk = undefined;
+    entry.overview = data.overview;
+    const place = places.get(data.run);
+    const start = place?.goId === data.go.id ? place : data.go;
+    entry.board = mount(parentElement, {
+      overview,
+      moment: start,
+      byEvent: start.byEvent ?? start.by_event,
+      hints: data.hints,
+      bookmarks: data.bookmarks,
+      calls: {
+        rested: ({ step, event }, byEvent) => {
+          places.set(data.run, { goId: entry.goId, step, event, byEvent });
+          tell("cursor", { run: data.run, step, event });
+        },
+        want: (number) => tell("want", { run: data.run, number }),
+        more: (from) => tell("more", { run: data.run, from }),
+        bookmarked: (bookmarks) => tell("bookmarks", { run: data.run, bookmarks }),
+        watched: (thing) => tell("watched", { run: data.run, thing }),
+      },
+    });
+  } else if (entry.overview !== data.overview) {
+    entry.overview = data.overview;
+    entry.board.grow(await unpack(data.overview));
+  }
+  if (entry.chunk !== data.chunk) {
+    entry.chunk = data.chunk;
+    const chunk = await unpack(data.chunk);
+    if (entry.isGone) return;
+    entry.board.addChunk(chunk);
+  }
+  if (entry.goId !== data.go.id) {
+    entry.goId = data.go.id;
+    entry.board.obey(data.go);
+  }
+  entry.board.recolour();
+  entry.done = data;
+}

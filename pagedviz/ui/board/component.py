@@ -1,0 +1,113 @@
+"""Registers the board with Streamlit and speaks with it.
+
+    Python -> browser   run, overview, chunk, go (absolute moment, numbered), hints, bookmarks
+    browser -> Python   cursor (where it rests), want (a chunk), bookmarks, watched
+
+Invariants: messages carry absolute values, so that one that comes twice or late does no harm; what
+comes from the browser is checked like an address is; nothing sent depends on the cursor, or every
+rest would send the run again.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
+from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
+
+from pagedviz.ui import session
+from pagedviz.ui.board.packing import chunk_of, packed_chunk, packed_overview
+from pagedviz.ui.session import View
+
+PACKAGE = Path(__file__).resolve().parents[2]
+ASSETS = Path(__file__).with_name("assets")
+NAME = "pagedviz.board"
+KEY = "board"
+
+
+def board_assets() -> dict[str, str]:
+    """File name -> text of the modules and the style sheet."""
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(ASSETS.iterdir())}
+
+
+def draw_board(view: View) -> None:
+    """Place the board. It shows the view's moment when the run is new to it or `go_id` is."""
+    run = view.run
+    wanted = _said("want", view)
+    number = wanted.get("number") if wanted else None
+    if not isinstance(number, int):
+        number = chunk_of(view.went_to.step)
+    _component()(
+        key=KEY,
+        data={
+            "run": view.run_name,
+            "overview": packed_overview(run),
+            "chunk": packed_chunk(run, number),
+            "go": {
+                "id": view.go_id,
+                "step": view.went_to.step,
+                "event": view.went_to.event,
+                "by_event": view.by_event,
+            },
+            "hints": [
+                [hint.step, hint.text]
+                for hint in run.scenario.look_for
+                # In a branch something else may happen at those steps.
+                if hint.step < run.trace.num_steps and not run.key.is_branch
+            ],
+            "bookmarks": [mark._asdict() for mark in view.bookmarks],
+        },
+        on_cursor_change=_rested,
+        on_want_change=_nothing,
+        on_more_change=_nothing,
+        on_bookmarks_change=_bookmarked,
+        on_watched_change=_nothing,
+    )
+
+
+def _component() -> Callable[..., Any]:
+    """The component, known to the server that runs now.
+
+    Streamlit finds assets of installed packages only. From a clone nothing is installed, so the
+    manifest that lies in the package is handed over as an installed one would be.
+    """
+    manager = get_bidi_component_manager()
+    if manager.get_component_asset_root(NAME) is None:
+        manifest = tomllib.loads((PACKAGE / "pyproject.toml").read_text(encoding="utf-8"))
+        tables = manifest["tool"]["streamlit"]["component"]["components"]
+        components = [ComponentConfig.from_dict(table) for table in tables]
+        manager.register_from_manifest(
+            ComponentManifest(manifest["project"]["name"], "0", components), PACKAGE
+        )
+    return _registered()
+
+
+@st.cache_resource(show_spinner=False)
+def _registered() -> Callable[..., Any]:
+    return st.components.v2.component(NAME, js="streamlit.js", css="board.css")
+
+
+def _said(name: str, view: View) -> Mapping[str, Any] | None:
+    """What the browser last said under a name, if it was about the run on screen."""
+    said = session.said(KEY, name)
+    if not isinstance(said, Mapping) or said.get("run") != view.run_name:
+        return None
+    return said
+
+
+def _rested() -> None:
+    if said := _said("cursor", session.view()):
+        session.rest(said.get("step"), said.get("event"))
+
+
+def _bookmarked() -> None:
+    if said := _said("bookmarks", session.view()):
+        session.keep_bookmarks(said.get("bookmarks"))
+
+
+def _nothing() -> None:
+    """Said is enough: the next run of the script reads it."""

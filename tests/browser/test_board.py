@@ -1,0 +1,209 @@
+"""The board in the running app: every press counts, nothing is asked of the server meanwhile, and
+what it shows is what Python knows."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from playwright.sync_api import Page, WebSocket, expect
+
+from pagedviz.model import load_tiny
+from pagedviz.scenarios import ScenarioRun, load_scenario
+from pagedviz.trace.trace import Moment, Trace
+from tests.browser.test_step import board, moment, open_link, settled
+
+# A run of more than 200 steps: nothing happens until somebody comes late.
+LATE = {"prompt": "Once upon a time", "max_new_tokens": 4, "arrival_step": 210}
+LONG = {"requests": json.dumps({"late": LATE})}
+
+BURST = """number => new Promise(done => {
+    let sent = 0;
+    const timer = setInterval(() => {
+        document.body.dispatchEvent(new KeyboardEvent("keydown", {
+            key: "ArrowRight", bubbles: true, composed: true, repeat: sent > 0 }));
+        sent += 1;
+        if (sent === number) { clearInterval(timer); done(sent); }
+    }, 1000 / 30);
+})"""
+
+
+def trace_of(name: str) -> Trace:
+    return ScenarioRun(load_scenario(name), load_tiny()).run()
+
+
+def all_loaded(page: Page, chunks: int) -> None:
+    expect(board(page)).to_have_attribute("data-loaded", str(chunks), timeout=30_000)
+    page.wait_for_timeout(300)
+    settled(page)
+
+
+def test_keys_held_down_for_five_seconds_advance_by_as_many_steps_as_were_sent(
+    page: Page, app_url: str
+) -> None:
+    frames: list[str] = []
+
+    def watch(socket: WebSocket) -> None:
+        socket.on("framesent", lambda data: frames.append(str(data)[:80]))
+
+    page.on("websocket", watch)
+    root = open_link(page, app_url, scenario="growing", step="3", **LONG)
+    all_loaded(page, 4)
+    frames.clear()
+    sent = page.evaluate(BURST, 150)
+    assert frames == []
+    expect(root).to_have_attribute("data-step", str(3 + sent))
+    # It rests, and says so once.
+    page.wait_for_url(re.compile(f"step={3 + sent}"))
+    assert len(frames) == 1
+
+
+def test_each_press_is_one_step_however_fast(page: Page, app_url: str) -> None:
+    root = open_link(page, app_url, scenario="growing", step="3", **LONG)
+    all_loaded(page, 4)
+    for _ in range(40):
+        page.keyboard.press("ArrowRight")
+    expect(root).to_have_attribute("data-step", "43")
+    button = page.get_by_role("button", name="Back", exact=True)
+    for _ in range(15):
+        button.click(no_wait_after=True)
+    expect(root).to_have_attribute("data-step", "28")
+
+
+def test_the_board_shows_the_state_that_python_knows_at_every_event(
+    page: Page, app_url: str
+) -> None:
+    trace = trace_of("thrash")
+    root = open_link(page, app_url, scenario="thrash", step="2", event="0")
+    here, seen = Moment(2, 0), 0
+    for step in range(2, 5):
+        for event in range(1, trace.num_events(step) + 1):
+            page.keyboard.press("Shift+ArrowRight")
+            here = Moment(step, event)
+            expect(root).to_have_attribute("data-step", str(step))
+            expect(root).to_have_attribute("data-event", str(event))
+            assert moment(page)[2] == f"{trace.state_hash(*here):016x}"
+            seen += 1
+    assert seen > 20
+    for _ in range(seen - 1):
+        page.keyboard.press("Shift+ArrowLeft")
+    expect(root).to_have_attribute("data-step", "2")
+    expect(root).to_have_attribute("data-event", "1")
+    assert moment(page)[2] == f"{trace.state_hash(2, 1):016x}"
+
+
+def test_run_until_leads_to_the_next_of_a_kind_and_back(page: Page, app_url: str) -> None:
+    trace = trace_of("thrash")
+    found = [
+        (str(step), str(number))
+        for step in range(trace.num_steps)
+        for number, event in enumerate(trace.events(step), start=1)
+        if type(event).__name__ == "SequencePreempted"
+    ]
+    assert len(found) >= 2
+    root = open_link(page, app_url, scenario="thrash", step="0")
+    page.get_by_test_id("until").select_option("preemption")
+    page.get_by_test_id("until-on").click()
+    for step, event in found[:2]:
+        expect(root).to_have_attribute("data-step", step)
+        expect(root).to_have_attribute("data-event", event)
+        page.keyboard.press("n")
+    page.keyboard.press("p")
+    expect(root).to_have_attribute("data-step", found[1][0])
+    page.get_by_test_id("until").select_option("copy")
+    page.get_by_test_id("until-on").click()
+    expect(root.get_by_text("No copy after this moment")).to_be_visible()
+
+
+def test_a_watched_page_can_be_run_to(page: Page, app_url: str) -> None:
+    trace = trace_of("growing")
+    changed = [
+        step
+        for step in range(6, trace.num_steps)
+        for event in trace.events(step)
+        if getattr(event, "page_id", None) == 16
+    ]
+    root = open_link(page, app_url, scenario="growing", step="5")
+    root.locator(".page").nth(16).click()
+    expect(page.get_by_test_id("until")).to_have_value("page")
+    page.keyboard.press("n")
+    expect(root).to_have_attribute("data-step", str(changed[0]))
+
+
+def test_search_finds_words_pages_and_sequences(page: Page, app_url: str) -> None:
+    root = open_link(page, app_url, scenario="thrash", step="0")
+    page.keyboard.press("/")
+    page.get_by_test_id("query").fill("is preempted")
+    found = root.locator(".found button")
+    expect(found.first).to_contain_text("is preempted", timeout=15_000)
+    where = (found.first.locator("b").text_content() or "").split(".")
+    found.first.click()
+    expect(root).to_have_attribute("data-step", where[0])
+    expect(root).to_have_attribute("data-event", where[1])
+    page.keyboard.press("/")
+    page.get_by_test_id("query").fill("p1")
+    expect(found.first).to_be_visible()
+    assert all(re.search(r"\bp1(\.\d+)?\b", text) for text in found.all_inner_texts()[:20])
+
+
+def test_a_bookmark_has_a_name_and_is_in_the_address(page: Page, app_url: str) -> None:
+    root = open_link(page, app_url, scenario="growing", step="7")
+    page.keyboard.press("b")
+    page.get_by_test_id("bookmark-name").fill("<b>here</b> it grows")
+    page.get_by_test_id("bookmark-keep").click()
+    page.keyboard.press("Escape")
+    page.wait_for_url(re.compile("bookmarks="))
+    other = page.context.new_page()
+    other.goto(page.url.replace("step=7", "step=2"))
+    expect(board(other)).to_have_attribute("data-step", "2", timeout=30_000)
+    other.get_by_role("button", name="Go to bookmark <b>here</b> it grows").click()
+    expect(board(other)).to_have_attribute("data-step", "7")
+    expect(root.locator("b", has_text="here")).to_have_count(0)
+
+
+def test_pointing_at_a_token_lights_its_slot_and_page(page: Page, app_url: str) -> None:
+    root = open_link(page, app_url, scenario="shared_prompt", step="12")
+    token = root.locator(".seq .group:not(.todo) .t").last
+    token.hover()
+    page_id = token.locator("xpath=ancestor::*[@data-p]").get_attribute("data-p")
+    lit = root.locator(".page.lit")
+    expect(lit).to_have_count(1)
+    expect(lit).to_have_attribute("data-p", str(page_id))
+    expect(root.locator(".slots .lit")).to_have_count(1)
+
+
+def test_everything_is_reached_by_keyboard_and_the_key_sheet_tells_how(
+    page: Page, app_url: str
+) -> None:
+    root = open_link(page, app_url, scenario="growing", step="5")
+    page.keyboard.press("?")
+    sheet = page.get_by_test_id("key-sheet")
+    expect(sheet).to_be_visible()
+    page.keyboard.press("ArrowRight")  # the sheet is open: nothing behind it moves
+    page.keyboard.press("Escape")
+    expect(sheet).to_be_hidden()
+    expect(root).to_have_attribute("data-step", "5")
+    # Space on a focused button presses that button, it does not play.
+    page.get_by_role("button", name="Back", exact=True).focus()
+    page.keyboard.press("Space")
+    expect(root).to_have_attribute("data-step", "4")
+    expect(page.get_by_test_id("play")).to_have_text("Play")
+    page.get_by_test_id("slider").focus()
+    page.keyboard.press("ArrowRight")
+    expect(root).to_have_attribute("data-step", "5")
+    page.keyboard.press("t")
+    table = page.get_by_test_id("table-panel")
+    expect(table.get_by_role("row")).not_to_have_count(0)
+    expect(table).to_contain_text("p0.1")
+
+
+def test_the_charts_follow_where_the_board_rests(page: Page, app_url: str) -> None:
+    open_link(page, app_url, scenario="growing", step="5")
+    line = page.locator(".st-key-states .cursor .line")
+    expect(line).to_be_attached()
+    before = line.evaluate("e => getComputedStyle(e).left")
+    for _ in range(6):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_url(re.compile("step=11"))
+    settled(page)
+    assert line.evaluate("e => getComputedStyle(e).left") != before
