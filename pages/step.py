@@ -1,5 +1,5 @@
 """The Step screen alone: `streamlit run pages/step.py`."""
 
-from pagedviz.ui.router import step
+from pagedviz.ui.router import alone
 
-step()
+alone("step")

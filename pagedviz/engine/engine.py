@@ -9,6 +9,7 @@ every machine; with no model the output tokens are given at submit and only the 
 from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -169,6 +170,13 @@ class Engine:
         self._has_idled = False
         sequence.finish(FinishReason.ABORTED)
         self._leave(sequence)
+
+    def change_limits(self, max_tokens_per_step: int, chunk_size: int | None) -> None:
+        """Another budget and chunk size from the next step on. ConfigError."""
+        self._check_alive()
+        self.config = self.scheduler.config = replace(
+            self.config, max_tokens_per_step=max_tokens_per_step, chunk_size=chunk_size
+        )
 
     def _check_request(
         self, prompt_ids: SequenceOf[int], max_new_tokens: int, forced_ids: SequenceOf[int] | None

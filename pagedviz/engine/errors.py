@@ -18,6 +18,7 @@ PagedVizError
 |-- InvariantError           a rule of the paged cache does not hold
 |-- TraceFormatError         a trace file that cannot be read
 |-- MomentNotFound           a step or event that a trace does not have
+|-- ReplayDivergence         a recorded run that went another way when it was run again
 `-- ScenarioError            a scenario or workload file that cannot be read
 """
 
@@ -133,6 +134,18 @@ class TraceFormatError(PagedVizError):
 
 class MomentNotFound(PagedVizError):
     pass
+
+
+class ReplayDivergence(PagedVizError):
+    """`event`: how many events of `step` were the same before the first that differs."""
+
+    def __init__(self, step: int, event: int, recorded: str, replayed: str) -> None:
+        super().__init__(
+            f"run again, step {step} goes another way after {event} events: recorded is "
+            f"{recorded}, this engine gives {replayed}; the trace comes from another engine or "
+            "model, or was changed"
+        )
+        self.step, self.event, self.recorded, self.replayed = step, event, recorded, replayed
 
 
 class ScenarioError(PagedVizError):

@@ -70,6 +70,11 @@ class SharedPrefixCache:
         """Every page that a lookup can find."""
         self._evicted: dict[int, int] = {}
 
+    @property
+    def roots(self) -> tuple[Entry, ...]:
+        """The empty prefixes, one for each adapter seen; all other entries hang below them."""
+        return tuple(self._roots.values())
+
     @staticmethod
     def compute_prefix_hash(tokens: Sequence[int], adapter: str | None = None) -> int:
         """FNV-1a 64 of a whole prefix; see prefix_hash."""

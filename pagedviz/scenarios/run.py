@@ -9,7 +9,9 @@ step; a run that was constructed can be run to its end (tokens, context and pool
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from collections.abc import Sequence as SequenceOf
+from typing import Any, Protocol
 
 from pagedviz.engine.engine import Engine, LanguageModel, StepOutcome
 from pagedviz.engine.errors import ConfigError
@@ -39,20 +41,28 @@ class ScenarioModel(LanguageModel, Protocol):
 
 
 class ScenarioRun:
-    """model_name: what the trace says about the model.
+    """model_name: what the trace says about the model. forced: by name of a request, its first
+    output tokens, taken instead of sampling. more_settings: joins `scenario_settings` in the trace.
 
     Raises ConfigError for tokens the model does not have, requests beyond its context or the pool,
     and a pool of more than MAX_POOL_BYTES.
     """
 
     def __init__(
-        self, scenario: Scenario, model: ScenarioModel, model_name: str | None = None
+        self,
+        scenario: Scenario,
+        model: ScenarioModel,
+        model_name: str | None = None,
+        *,
+        forced: Mapping[str, SequenceOf[int]] | None = None,
+        more_settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.scenario = scenario
         self.model = model
         self.seq_ids: dict[str, SeqId] = {}
         """Of the requests submitted so far, by name."""
         self._own_ids = {r.name: _prompt_tokens(r, model) for r in scenario.requests}
+        self._forced = dict(forced or {})
         self._pending = list(scenario.requests)
         # The step before which a request was first seen finished.
         self._ended_before: dict[str, int] = {}
@@ -66,7 +76,7 @@ class ScenarioRun:
                 producer="pagedviz",
                 settings=config,
                 scenario=scenario.name,
-                scenario_settings=dict(scenario.overrides) or None,
+                scenario_settings={**scenario.overrides, **(more_settings or {})} or None,
                 model=model_name,
                 kv=KvShape(model.num_layers, model.num_kv_heads, model.head_dim, _FLOAT_BYTES),
             )
@@ -90,8 +100,12 @@ class ScenarioRun:
             self._submit(request)
             self._pending.remove(request)
         outcome = self.engine.step()
-        self._recorder.end_step({int(i): best for i, best in outcome.logprobs.items()})
+        self._recorder.end_step(self._logprobs(outcome))
         return outcome
+
+    def _logprobs(self, outcome: StepOutcome) -> Mapping[int, SequenceOf[tuple[int, float]]]:
+        """What the trace is to keep of a step's candidates, by sequence."""
+        return {int(i): best for i, best in outcome.logprobs.items()}
 
     def run(self, max_steps: int | None = None) -> Trace:
         """Step until everything has finished, or `max_steps` times."""
@@ -131,6 +145,7 @@ class ScenarioRun:
             request.sampling,
             request.max_new_tokens,
             name=request.name,
+            forced_ids=self._forced.get(request.name),
         )
 
 

@@ -85,10 +85,11 @@ def dumps(trace: Trace) -> bytes:
     return data + _line({"footer": _footer(codec, trace.num_steps, num_events, data)})
 
 
-def loads(data: bytes) -> Trace:
+def loads(data: bytes, max_events: int | None = None) -> Trace:
     """The trace in the bytes of a file. TraceFormatError with the number of the bad line."""
     if len(data) > MAX_BYTES:
         raise TraceFormatError(f"the file is larger than {MAX_BYTES} bytes, the most that is read")
+    most_events = MAX_EVENTS if max_events is None else max_events
     trace: Trace | None = None
     has_footer, is_ended, num_events, number = False, False, 0, 0
     for number, start, line in _lines(data):
@@ -107,8 +108,8 @@ def loads(data: bytes) -> Trace:
             else:
                 record = _read_step(item, trace.num_steps, codec)
                 num_events += len(record.events)
-                if num_events > MAX_EVENTS:
-                    raise TraceFormatError(f"more than {MAX_EVENTS} events")
+                if num_events > most_events:
+                    raise TraceFormatError(f"more than {most_events} events")
                 trace.append(record)
         except TraceFormatError as error:
             raise TraceFormatError(str(error), line=number) from None

@@ -25,7 +25,7 @@ _SHOWN_CHARS = 40
 @dataclass(frozen=True, slots=True)
 class Link:
     """overrides: as apply_settings takes them. step, event: None where the address says nothing.
-    bookmarks: any JSON value, as read_bookmarks takes it."""
+    bookmarks: any JSON value, as read_bookmarks takes it. what_if: as parse_changes takes it."""
 
     scenario: str | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -33,6 +33,7 @@ class Link:
     event: int | None = None
     bookmarks: Any = None
     problems: tuple[str, ...] = ()
+    what_if: Any = field(default_factory=list)
 
 
 def make_link(
@@ -40,12 +41,13 @@ def make_link(
     overrides: Mapping[str, Any],
     moment: Moment,
     bookmarks: Sequence[Bookmark] = (),
+    what_if: Sequence[Any] = (),
 ) -> dict[str, str]:
     """Parameters for an address, in a fixed order."""
     link = {"scenario": scenario, "step": str(moment.step)}
     if moment.event is not None:
         link["event"] = str(moment.event)
-    for key, value in overrides.items():
+    for key, value in {**overrides, **({"what_if": what_if} if what_if else {})}.items():
         link[key] = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if bookmarks:
         link["bookmarks"] = bookmarks_text(bookmarks)
@@ -56,7 +58,7 @@ def read_link(parameters: Mapping[str, str]) -> Link:
     """What an address asks for."""
     problems: list[str] = []
     overrides: dict[str, Any] = {}
-    for key in (*ENGINE_KEYS, "requests", "bookmarks"):
+    for key in (*ENGINE_KEYS, "requests", "what_if", "bookmarks"):
         text = parameters.get(key)
         if text is None:
             continue
@@ -73,6 +75,7 @@ def read_link(parameters: Mapping[str, str]) -> Link:
     bookmarks = overrides.pop("bookmarks", None)
     return Link(
         scenario=parameters.get("scenario") or None,
+        what_if=overrides.pop("what_if", []),
         overrides=overrides,
         step=_number("step", parameters, problems),
         event=_number("event", parameters, problems),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
@@ -9,25 +10,41 @@ import streamlit as st
 from pagedviz.engine.errors import PagedVizError
 from pagedviz.model import ModelError
 from pagedviz.ui import session
-from pagedviz.ui.screens.step import draw
+from pagedviz.ui.screens import model, pages, prefix_cache, step, trace
 
 # A file of ours: a Material icon would be fetched from another machine.
 ICON = Path(__file__).with_name("icon.svg")
 
+SCREENS: dict[str, tuple[str, Callable[[], None]]] = {
+    "step": ("Step", step.draw),
+    "pages": ("Pages", pages.draw),
+    "prefix_cache": ("Prefix cache", prefix_cache.draw),
+    "trace": ("Trace", trace.draw),
+    "model": ("Model", model.draw),
+}
+"""By the last part of its address, the name and what draws it; the first is shown first."""
+
 
 def main() -> None:
     """The whole app."""
-    _page("pagedviz")
-    st.navigation([st.Page(_shown, title="Step", url_path="step", default=True)]).run()
+    _settings("pagedviz")
+    first = next(iter(SCREENS))
+    st.navigation(
+        [
+            st.Page(_shower(name), title=SCREENS[name][0], url_path=name, default=name == first)
+            for name in SCREENS
+        ],
+        position="top",
+    ).run()
 
 
-def step() -> None:
-    """The Step screen alone."""
-    _page("pagedviz: step")
-    _shown()
+def alone(name: str) -> None:
+    """One screen without the others."""
+    _settings(f"pagedviz: {SCREENS[name][0].lower()}")
+    _shower(name)()
 
 
-def _page(title: str) -> None:
+def _settings(title: str) -> None:
     st.set_page_config(
         page_title=title,
         page_icon=ICON,
@@ -36,10 +53,13 @@ def _page(title: str) -> None:
     )
 
 
-def _shown() -> None:
-    try:
-        session.view()
-    except (PagedVizError, ModelError) as error:
-        st.error(str(error))
-        return
-    draw()
+def _shower(name: str) -> Callable[[], None]:
+    def show() -> None:
+        try:
+            session.view()
+        except (PagedVizError, ModelError) as error:
+            st.error(str(error))
+            return
+        SCREENS[name][1]()
+
+    return show

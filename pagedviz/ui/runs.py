@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,15 +17,19 @@ import streamlit as st
 from pagedviz.engine.errors import ConfigError, ScenarioError
 from pagedviz.model import LanguageModel, load_tiny
 from pagedviz.scenarios import (
+    BranchRun,
+    Change,
     Scenario,
     ScenarioRun,
     apply_settings,
     load_scenario,
+    parse_changes,
     scenario_names,
 )
 from pagedviz.trace.trace import Trace
 from pagedviz.views.words import TokenText, numbered
 
+MODEL_NAME = "tiny"
 STEP_LIMIT = 1000
 # More pages than this cannot be told apart on a screen.
 PAGE_LIMIT = 4096
@@ -33,20 +37,34 @@ _CHANGED_RUNS_KEPT = 24
 
 
 class RunKey(NamedTuple):
-    """overrides: JSON of `Scenario.overrides`, "{}" for a scenario as it comes."""
+    """overrides: JSON of `Scenario.overrides`, "{}" for a scenario as it comes. changes: JSON of
+    what is different from some step on, in order; "[]" for a run that is no branch. file: what an
+    opened trace file is told apart by; such a run is its visitor's alone."""
 
     scenario: str
     overrides: str = "{}"
+    changes: str = "[]"
+    file: str = ""
 
     @property
     def is_changed(self) -> bool:
-        return self.overrides != "{}"
+        return self.overrides != "{}" or self.is_branch
+
+    @property
+    def is_branch(self) -> bool:
+        return self.changes != "[]"
+
+    @property
+    def parent(self) -> RunKey:
+        """The run that this branch left; of no branch, itself."""
+        return self._replace(changes=_json(json.loads(self.changes)[:-1]))
 
     @property
     def short(self) -> str:
         """For the keys of widgets, which Streamlit turns into names of CSS classes."""
-        digest = hashlib.blake2s(self.overrides.encode(), digest_size=6).hexdigest()
-        return f"{self.scenario}-{digest}" if self.is_changed else self.scenario
+        text = self.overrides + (self.changes if self.is_branch else "") + self.file
+        digest = hashlib.blake2s(text.encode(), digest_size=6).hexdigest()
+        return f"{self.scenario}-{digest}" if self.is_changed or self.file else self.scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +80,21 @@ class RecordedRun:
     ended: str | None
 
 
-def key_for(scenario: str, overrides: Mapping[str, Any]) -> RunKey:
-    """The key of a bundled scenario with changed settings. ScenarioError, ConfigError."""
+def key_for(scenario: str, overrides: Mapping[str, Any], changes: Iterable[Change] = ()) -> RunKey:
+    """The key of a bundled scenario with changed settings, or of a branch of it. ScenarioError,
+    ConfigError."""
     if scenario not in scenario_names():
         # load_scenario would also read files of the server, which an address may not ask for.
         raise ScenarioError(
             f"there is no scenario {scenario[:40]!r}; there are {', '.join(scenario_names())}"
         )
     changed = apply_settings(load_scenario(scenario), overrides)
-    text = json.dumps(dict(changed.overrides), sort_keys=True, ensure_ascii=False)
-    return RunKey(scenario, text)
+    items = [change.as_json() for change in changes]
+    return RunKey(scenario, _json(dict(changed.overrides)), _json(items))
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
 def recorded_run(key: RunKey) -> RecordedRun:
@@ -93,33 +116,46 @@ def _changed_run(key: RunKey) -> RecordedRun:
 
 
 @st.cache_resource(show_spinner="Loading the model")
-def _model() -> LanguageModel:
+def bundled_model() -> LanguageModel:
+    """The model that runs everything, shared by all. ModelError."""
     return load_tiny()
 
 
 def _record(key: RunKey) -> RecordedRun:
     scenario = apply_settings(load_scenario(key.scenario), json.loads(key.overrides))
-    if scenario.engine.num_pages > PAGE_LIMIT:
-        raise ConfigError(
-            f"num_pages {scenario.engine.num_pages} is more than this screen can draw: "
-            f"{PAGE_LIMIT} pages at most"
-        )
-    model = _model()
-    run = ScenarioRun(scenario, model, "tiny")
+    changes = parse_changes(json.loads(key.changes))
+    for settings in ({"num_pages": scenario.engine.num_pages}, *(c.settings for c in changes)):
+        num_pages = settings.get("num_pages")
+        if isinstance(num_pages, int) and num_pages > PAGE_LIMIT:
+            raise ConfigError(
+                f"num_pages {num_pages} is more than this screen can draw: {PAGE_LIMIT} pages at "
+                "most"
+            )
+    model = bundled_model()
+    if key.is_branch:
+        parent = recorded_run(key.parent).trace
+        run: ScenarioRun = BranchRun(scenario, model, MODEL_NAME, parent, changes)
+    else:
+        run = ScenarioRun(scenario, model, MODEL_NAME)
     while not run.is_done and run.trace.num_steps < STEP_LIMIT:
         run.step()
         if run.engine.is_stalled and len(run.seq_ids) == len(scenario.requests):
             break
-    trace = run.trace
+    return as_recorded(key, run.scenario, run.trace, _ended(run))
+
+
+def as_recorded(key: RunKey, scenario: Scenario, trace: Trace, ended: str | None) -> RecordedRun:
+    """A trace with what the screens want to know about it as a whole. ModelError."""
     trace.fold()
-    tokenizer = model.tokenizer
+    model = bundled_model()
+    is_ours = trace.header.model == MODEL_NAME and model.tokenizer is not None
     return RecordedRun(
         key=key,
         scenario=scenario,
         trace=trace,
-        token_text=numbered if tokenizer is None else tokenizer.token_text,
+        token_text=model.tokenizer.token_text if is_ours and model.tokenizer else numbered,
         context=model.max_seq_len,
-        ended=_ended(run),
+        ended=ended,
     )
 
 

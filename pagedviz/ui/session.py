@@ -7,8 +7,9 @@ screen as it was; the address always opens the moment at rest.
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +17,12 @@ import streamlit as st
 
 from pagedviz.engine.errors import PagedVizError
 from pagedviz.model import ModelError
-from pagedviz.scenarios import scenario_names
+from pagedviz.scenarios import Change, parse_changes, scenario_names
 from pagedviz.trace.trace import Moment
 from pagedviz.ui.bookmarks import Bookmark, moment_of, read_bookmarks
 from pagedviz.ui.links import Link, make_link, read_link
 from pagedviz.ui.runs import RecordedRun, RunKey, key_for, recorded_run
+from pagedviz.ui.selection import Selection
 from pagedviz.ui.stepping import nearest
 
 
@@ -28,7 +30,8 @@ from pagedviz.ui.stepping import nearest
 class View:
     """moment: where the board rests. went_to: where the last command sent it, number go_id.
     by_event: one press was one event when it was sent there.
-    problems: sentences for the visitor, gone with the next command. address: as last written."""
+    problems: sentences for the visitor, gone with the next command. looking: at what in the panels
+    and on the other screens."""
 
     run: RecordedRun
     moment: Moment
@@ -37,7 +40,7 @@ class View:
     go_id: int = 0
     bookmarks: tuple[Bookmark, ...] = ()
     problems: tuple[str, ...] = ()
-    address: Mapping[str, str] | None = None
+    looking: Selection = dataclasses.field(default_factory=Selection)
 
     @property
     def run_name(self) -> str:
@@ -54,19 +57,39 @@ def view() -> View:
     """The view of this visitor; the first time, what the address asks for."""
     state: View | None = st.session_state.get("view")
     if state is None:
-        state = st.session_state["view"] = _open(read_link(st.query_params.to_dict()))
+        parameters = st.query_params.to_dict()
+        state = st.session_state["view"] = _open(read_link(parameters))
+        state.looking = Selection.read(parameters)
+        if "file" in parameters:
+            state.problems += (
+                f"This address was of the file {parameters['file'][:80]}: open it on the Trace "
+                "screen",
+            )
     return state
 
 
 def publish() -> None:
     """Write the moment at rest into the address. While it moves the board says nothing: every
     address becomes an entry of the browser's history."""
-    state = view()
-    overrides = json.loads(state.run.key.overrides)
-    address = make_link(state.run.key.scenario, overrides, state.moment, state.bookmarks)
-    if address != state.address:
+    address = {**moment_link(), **view().looking.parameters()}
+    # Going to another screen empties the address, so it is compared with what it should be.
+    if address != st.query_params.to_dict():
         st.query_params.from_dict(address)
-        state.address = address
+
+
+def moment_link() -> dict[str, str]:
+    """The parameters that open the moment on screen, on any machine but for an opened file."""
+    state = view()
+    key = state.run.key
+    if key.file:
+        return {"file": state.run.scenario.title}
+    return make_link(
+        key.scenario,
+        json.loads(key.overrides),
+        state.moment,
+        state.bookmarks,
+        json.loads(key.changes),
+    )
 
 
 def field(key: str) -> Any:
@@ -83,7 +106,12 @@ def _open(link: Link) -> View:
     problems = list(link.problems)
     first = RunKey(scenario_names()[0])
     name = link.scenario or first.scenario
-    for key in (lambda: key_for(name, link.overrides), lambda: key_for(name, {}), lambda: first):
+    for key in (
+        lambda: key_for(name, link.overrides, parse_changes(link.what_if)),
+        lambda: key_for(name, link.overrides),
+        lambda: key_for(name, {}),
+        lambda: first,
+    ):
         try:
             run = recorded_run(key())
             break
@@ -147,13 +175,48 @@ def apply(overrides: Mapping[str, Any]) -> None:
     _show(view().run.key.scenario, overrides)
 
 
-def _show(name: str, overrides: Mapping[str, Any]) -> None:
+def branch(change: Change) -> None:
+    """Leave the run on screen at a step and show what would have been; what an earlier branch
+    changed later than that is left out. On an error nothing changes."""
+    key = view().run.key
+    try:
+        changes = [c for c in parse_changes(json.loads(key.changes)) if c.step <= change.step]
+        parse_changes([c.as_json() for c in (*changes, change)])
+    except PagedVizError as error:
+        view().problems = (f"Not applied: {error}",)
+        return
+    if _show(key.scenario, json.loads(key.overrides), (*changes, change)):
+        go(nearest(view().run.trace, change.step, None)[0])
+
+
+def to_parent() -> None:
+    """Back to the run that the branch on screen has left, at the step where it did."""
+    key = view().run.key
+    changes = parse_changes(json.loads(key.changes))
+    if changes and _show(key.scenario, json.loads(key.overrides), changes[:-1]):
+        go(nearest(view().run.trace, changes[-1].step, None)[0])
+
+
+def refuse(problem: str) -> None:
+    """Say why something was not done; what is on screen stays."""
+    view().problems = (problem,)
+
+
+def open_file(run: RecordedRun) -> None:
+    """Show a trace that this visitor has opened."""
+    state = view()
+    state.run, state.problems, state.bookmarks = run, (), ()
+    state.go(Moment(0))
+
+
+def _show(name: str, overrides: Mapping[str, Any], changes: Iterable[Change] = ()) -> bool:
+    """Whether the run could be made and is on screen."""
     state = view()
     try:
-        run = recorded_run(key_for(name, overrides))
+        run = recorded_run(key_for(name, overrides, changes))
     except (PagedVizError, ModelError) as error:
         state.problems = (f"Not applied: {error}",)
-        return
+        return False
     is_other = run.key.scenario != state.run.key.scenario
     state.problems = ()
     is_beyond = is_other or state.moment.step >= run.trace.num_steps
@@ -162,3 +225,4 @@ def _show(name: str, overrides: Mapping[str, Any]) -> None:
         state.bookmarks = ()
     state.run = run
     state.go(there)
+    return True

@@ -27,7 +27,8 @@ def draw_setup(run: RecordedRun) -> None:
             "Scenario",
             scenario_names(),
             format_func=lambda name: load_scenario(name).title,
-            index=scenario_names().index(run.key.scenario),
+            index=None if run.key.file else scenario_names().index(run.key.scenario),
+            placeholder="Leave the file for a scenario",
             key=f"scenario of {run.key.short}",
             on_change=_scenario_chosen,
             args=(f"scenario of {run.key.short}",),
@@ -40,7 +41,8 @@ def draw_setup(run: RecordedRun) -> None:
                 args=(run.key.scenario,),
                 width="stretch",
             )
-        _draw_form(run)
+        if not run.key.file:
+            _draw_form(run)
 
 
 def _scenario_chosen(key: str) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from pagedviz.engine.events import SequenceScheduled, TokenSampled
 from pagedviz.engine.snapshot import Snapshot
+from pagedviz.trace.changed_limits import settings_at
 from pagedviz.trace.reducer import Reducer
 from pagedviz.trace.trace import Candidates, Moment, Trace
 from pagedviz.views.context import Context
@@ -81,7 +82,7 @@ def make_board(trace: Trace, moment: Moment, token_text: TokenText) -> Board:
 def moment_sentence(trace: Trace, moment: Moment, token_text: TokenText) -> str:
     """What the event just past did and why; at the end of a step, all of it in one sentence."""
     step, number = moment
-    settings = trace.header.settings
+    settings = settings_at(trace.header, step)
     record = trace.record(step)
     if number == 0:
         return step_begins(step, trace.at(step, 0))
@@ -120,7 +121,7 @@ def event_lines(trace: Trace, step: int, token_text: TokenText) -> tuple[EventLi
 def _queues(trace: Trace, moment: Moment, snapshot: Snapshot) -> Queues:
     place_of = places(snapshot)
     events = trace.events(moment.step)[: moment.event]
-    settings = trace.header.settings
+    settings = settings_at(trace.header, moment.step)
     return Queues(
         running=tuple(place_of[seq_id] for seq_id in snapshot.running),
         waiting=tuple(place_of[seq_id] for seq_id in snapshot.waiting),

@@ -97,7 +97,9 @@ def written(event: SlotsWritten, context: Context) -> str:
     end = event.start + event.num_tokens
     where = _slots(sequence, before.block_size, event.start, end)
     if event.num_tokens == 1:
-        word = token(sequence.token_ids[event.start], context.token_text)
+        # Another engine's trace may write a token before it tells which one it is.
+        written_ids = sequence.token_ids[event.start : end]
+        word = token(written_ids[0] if written_ids else None, context.token_text)
         return f"Keys and values of seq:{event.seq_id:d}'s token {event.start}, {word}, are {where}"
     return (
         f"Keys and values of seq:{event.seq_id:d}'s {positions(event.start, event.num_tokens)} "

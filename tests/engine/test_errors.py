@@ -328,7 +328,13 @@ def test_a_model_that_raises_marks_the_engine_as_failed_in_that_step() -> None:
 def test_every_error_of_the_engine_is_tried_here() -> None:
     tried = {error for error, *_ in BLOCK_MANAGER_CALLS + ENGINE_CALLS} | {errors.EngineFailed}
     # Raised by the checks, the trace and the scenarios; tested there.
-    elsewhere = {"InvariantError", "TraceFormatError", "MomentNotFound", "ScenarioError"}
+    elsewhere = {
+        "InvariantError",
+        "TraceFormatError",
+        "MomentNotFound",
+        "ReplayDivergence",
+        "ScenarioError",
+    }
     defined = {
         name
         for name, value in vars(errors).items()

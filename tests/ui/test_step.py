@@ -49,7 +49,7 @@ def test_first_paint_is_a_finished_example_at_its_interesting_step() -> None:
     step, event, _ = shown(app)
     assert step > 0
     assert event is None
-    assert len(app.get("plotly_chart")) == 2
+    assert len(app.get("plotly_chart")) == 4  # states, occupancy, attention by page and by token
     assert not app.warning
     assert app.query_params["scenario"] == "growing"
 

@@ -56,7 +56,8 @@ def draw_board(view: View) -> None:
             "hints": [
                 [hint.step, hint.text]
                 for hint in run.scenario.look_for
-                if hint.step < run.trace.num_steps
+                # In a branch something else may happen at those steps.
+                if hint.step < run.trace.num_steps and not run.key.is_branch
             ],
             "bookmarks": [mark._asdict() for mark in view.bookmarks],
         },

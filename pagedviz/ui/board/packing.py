@@ -6,9 +6,9 @@ not change as a short reference.
 
 from __future__ import annotations
 
-from functools import lru_cache
+import streamlit as st
 
-from pagedviz.ui.runs import RecordedRun, RunKey, recorded_run
+from pagedviz.ui.runs import RecordedRun, RunKey
 from pagedviz.views.frames import CHUNK_STEPS, chunk, encode, num_chunks
 from pagedviz.views.overview import overview
 
@@ -18,25 +18,26 @@ _OVERVIEWS_KEPT = 64
 
 
 def packed_overview(run: RecordedRun) -> str:
-    return _packed_overview(run.key)
+    return _packed_overview(run.key, run)
 
 
 def packed_chunk(run: RecordedRun, number: int) -> str:
     """The nearest chunk there is."""
     last = num_chunks(run.trace) - 1
-    return _packed_chunk(run.key, max(0, min(number, last)))
+    return _packed_chunk(run.key, max(0, min(number, last)), run)
 
 
 def chunk_of(step: int) -> int:
     return step // CHUNK_STEPS
 
 
-@lru_cache(maxsize=_OVERVIEWS_KEPT)
-def _packed_overview(key: RunKey) -> str:
-    return encode(overview(recorded_run(key).trace))
+# Streamlit leaves parameters with an underscore out of the key. The run is handed over, because a
+# run from a file is not to be had by its key.
+@st.cache_resource(show_spinner=False, max_entries=_OVERVIEWS_KEPT)
+def _packed_overview(key: RunKey, _run: RecordedRun) -> str:
+    return encode(overview(_run.trace))
 
 
-@lru_cache(maxsize=_CHUNKS_KEPT)
-def _packed_chunk(key: RunKey, number: int) -> str:
-    run = recorded_run(key)
-    return encode(chunk(run.trace, number, run.token_text))
+@st.cache_resource(show_spinner=False, max_entries=_CHUNKS_KEPT)
+def _packed_chunk(key: RunKey, number: int, _run: RecordedRun) -> str:
+    return encode(chunk(_run.trace, number, _run.token_text))

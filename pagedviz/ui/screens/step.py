@@ -3,6 +3,7 @@
 title
 the board             steps in the browser (pagedviz/ui/board)
 charts                of the whole run; they follow where the board rests
+a panel               attention, a page, what if; so does it
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from pagedviz.ui.board import draw_board
 from pagedviz.ui.charts import draw_charts
 from pagedviz.ui.frame import draw_title, frame_style
 from pagedviz.ui.markdown import plain
+from pagedviz.ui.panel_style import panel_style
+from pagedviz.ui.panels import draw_panels
 from pagedviz.ui.runs import RunKey
 from pagedviz.ui.session import View
 from pagedviz.ui.setup import draw_setup
+from pagedviz.ui.what_if_panel import draw_branch
 from pagedviz.views.theme import LIGHT, THEMES
 
 
@@ -37,10 +41,12 @@ def _draw_moment(key: RunKey) -> None:
     session.publish()
     run = view.run
     theme = THEMES.get(st.context.theme.type or "", LIGHT)
-    st.html(frame_style(theme))
+    st.html(frame_style(theme) + panel_style(theme))
+    is_edited = run.key.is_changed and not run.key.is_branch
     with st.container(horizontal=True, vertical_alignment="center", key="title"):
-        st.html(draw_title(run.scenario.title, run.key.is_changed), width="content")
-        if run.key.is_changed:
+        st.html(draw_title(run.scenario.title, is_edited), width="content")
+        draw_branch(view)
+        if is_edited:
             st.button(
                 "Undo changes",
                 on_click=session.open_scenario,
@@ -52,6 +58,7 @@ def _draw_moment(key: RunKey) -> None:
         draw_board(view)
     _ended(view)
     draw_charts(view, theme)
+    draw_panels(view, theme)
 
 
 def _messages(view: View) -> None:

@@ -1,0 +1,70 @@
+"""A model that also hands out the attention weights of the step it is computing.
+
+Invariant: it computes exactly what the model behind it does; nothing is kept unless somebody asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pagedviz.engine.engine import LanguageModel
+
+Weights = list[list[NDArray[np.float32]]]
+"""[layer][sequence of the step]: softmax weights [num_heads, query_len, context_len]."""
+
+
+class AttentionModel(LanguageModel, Protocol):
+    """A language model that can be asked what its queries looked at."""
+
+    def forward(
+        self,
+        token_ids: NDArray[np.int64],
+        query_lens: Sequence[int],
+        context_lens: Sequence[int],
+        page_tables: Sequence[Sequence[int]],
+        keys: NDArray[np.float32],
+        values: NDArray[np.float32],
+        *,
+        attention: Weights | None = None,
+    ) -> NDArray[np.float32]:
+        """As LanguageModel.forward; `attention=[]` receives the weights."""
+        ...
+
+
+class AttentionTap:
+    """The engine's view of `model`. While `weights` is a list, each step fills it anew."""
+
+    def __init__(self, model: AttentionModel) -> None:
+        self._model = model
+        self.weights: Weights | None = None
+        self.num_layers = model.num_layers
+        self.num_kv_heads = model.num_kv_heads
+        self.head_dim = model.head_dim
+        self.vocab_size = model.vocab_size
+        self.max_seq_len = model.max_seq_len
+        self.eos_token_ids = model.eos_token_ids
+
+    def forward(
+        self,
+        token_ids: NDArray[np.int64],
+        query_lens: Sequence[int],
+        context_lens: Sequence[int],
+        page_tables: Sequence[Sequence[int]],
+        keys: NDArray[np.float32],
+        values: NDArray[np.float32],
+    ) -> NDArray[np.float32]:
+        if self.weights is not None:
+            self.weights.clear()
+        return self._model.forward(
+            token_ids,
+            query_lens,
+            context_lens,
+            page_tables,
+            keys,
+            values,
+            attention=self.weights,
+        )

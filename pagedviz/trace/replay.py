@@ -1,0 +1,250 @@
+"""Runs a recorded trace again, to see what was not recorded: keys, values, attention.
+
+    recorded   step 0 ..... step 16 ..... step 32 ..... step 40
+    engines    ^ checkpoint ^ checkpoint  ^ checkpoint     ^ live: goes on, or starts at the nearest
+
+The tokens of the trace are forced, so nothing is sampled, and every event is compared with the
+recorded one. Invariants: the trace is only read; what a step shows does not depend on the steps
+asked for before; checkpoints take CHECKPOINT_BYTES at most. Several threads may ask.
+"""
+
+from __future__ import annotations
+
+from threading import RLock
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pagedviz.engine.engine import Engine
+from pagedviz.engine.errors import ConfigError, MomentNotFound
+from pagedviz.engine.events import (
+    Emit,
+    Emitted,
+    SequenceFinished,
+    SequenceSubmitted,
+    SlotsWritten,
+)
+from pagedviz.engine.ids import SeqId
+from pagedviz.engine.sampling import SamplingParams
+from pagedviz.trace.attention_tap import AttentionModel, AttentionTap, Weights
+from pagedviz.trace.changed_limits import limits_changed_before
+from pagedviz.trace.compare import compare_step
+from pagedviz.trace.engine_copy import copy_engine
+from pagedviz.trace.scripts import scripts
+from pagedviz.trace.trace import Moment, Trace
+
+CHECKPOINT_EVERY = 16
+CHECKPOINT_BYTES = 96 << 20
+MAX_POOL_BYTES = 256 << 20
+
+
+class PageTensors(NamedTuple):
+    """What lies in the filled slots of a page: float32 [num_layers, fill, num_kv_heads, head_dim]
+    each."""
+
+    keys: NDArray[np.float32]
+    values: NDArray[np.float32]
+
+
+class SequenceAttention(NamedTuple):
+    """What one sequence's queries looked at in `step`.
+
+    weights: [num_layers, num_heads, num_queries, num_tokens], rows add up to 1; the first query
+    stands at position `first_query`. page_ids, generations: its page table then.
+    """
+
+    step: int
+    seq_id: int
+    first_query: int
+    page_ids: tuple[int, ...]
+    generations: tuple[int, ...]
+    weights: NDArray[np.float32]
+
+
+class _Running(NamedTuple):
+    """An engine at the start of step `engine.num_steps`; `emit` appends to `events`."""
+
+    engine: Engine
+    events: list[Emitted]
+    emit: Emit
+
+
+class Replay:
+    """Raises ConfigError if the trace does not tell its settings or tokens, or needs a pool of more
+    than MAX_POOL_BYTES. `model`: the one it was recorded with, None if there was none."""
+
+    def __init__(self, trace: Trace, model: AttentionModel | None = None) -> None:
+        self.trace = trace
+        self._tap = None if model is None else AttentionTap(model)
+        self._lock = RLock()
+        self._attention: tuple[int, dict[int, SequenceAttention]] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._num_steps = self.trace.num_steps
+        self._scripts = scripts(self.trace)
+        self._live = _start(self.trace, self._tap)
+        pool = self._live.engine.block_manager.pool
+        num_bytes = pool.memory_bytes if self._tap is not None else 0
+        if num_bytes > MAX_POOL_BYTES:
+            raise ConfigError(
+                f"the pool of this trace takes {num_bytes:,} bytes; runs of up to "
+                f"{MAX_POOL_BYTES:,} bytes are run again"
+            )
+        self._every = _spacing(self._num_steps, num_bytes)
+        self._checkpoints = {0: _copy(self._live)}
+        self._attention = None
+
+    # ---- asking ----------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Run everything once more. ReplayDivergence at the first event that differs."""
+        with self._lock:
+            self._go_to(self.trace.num_steps)
+
+    def page_tensors(self, moment: Moment, page_id: int) -> PageTensors:
+        """Keys and values in a page's filled slots. MomentNotFound, PageOutOfBounds, ConfigError
+        for a trace without a model, ReplayDivergence."""
+        if self._tap is None:
+            raise ConfigError("this run has no model, so its pages hold no keys and values")
+        pages = self.trace.at(*moment).pages
+        with self._lock:
+            # A step writes all its K/V between its plan and its first SlotsWritten; what is not
+            # yet reported of it is hidden by the page's fill.
+            events = self.trace.events(moment.step)[: moment.event]
+            is_written = any(isinstance(event, SlotsWritten) for event in events)
+            engine = self._go_to(moment.step + (is_written or moment.event is None)).engine
+            pool = engine.block_manager.pool
+            fill = pages[pool.check_page(page_id)].fill
+            return PageTensors(
+                pool.keys[:, page_id, :fill].copy(), pool.values[:, page_id, :fill].copy()
+            )
+
+    def attention(self, moment: Moment, seq_id: int) -> SequenceAttention | None:
+        """What a sequence looked at when it last computed something, at or before `moment`; None
+        if it has not yet. ConfigError for a trace without a model, ReplayDivergence."""
+        if self._tap is None:
+            raise ConfigError("this run has no model, so it has no attention to show")
+        step = last_computed(self.trace, moment, seq_id)
+        if step is None:
+            return None
+        with self._lock:
+            if self._attention is None or self._attention[0] != step:
+                self._attention = step, self._record_attention(step)
+            return self._attention[1][seq_id]
+
+    def _record_attention(self, step: int) -> dict[int, SequenceAttention]:
+        assert self._tap is not None
+        self._go_to(step)
+        weights: Weights = []
+        self._tap.weights = weights
+        try:
+            self._advance()
+        finally:
+            self._tap.weights = None
+        events = self.trace.events(step)
+        written = [n for n, event in enumerate(events, 1) if isinstance(event, SlotsWritten)]
+        state = self.trace.at(step, written[-1])  # nobody has let go of a page yet
+        found = {}
+        for place, number in enumerate(written):
+            event = events[number - 1]
+            assert isinstance(event, SlotsWritten)
+            view = state.sequence(event.seq_id)
+            found[event.seq_id] = SequenceAttention(
+                step,
+                event.seq_id,
+                event.start,
+                view.page_ids,
+                view.generations,
+                np.stack([layer[place] for layer in weights]),
+            )
+        return found
+
+    # ---- running ---------------------------------------------------------------------------
+
+    def _go_to(self, step: int) -> _Running:
+        """The live engine, at the start of `step`."""
+        if not 0 <= step <= self.trace.num_steps:
+            raise MomentNotFound(f"step {step} is not recorded")
+        if self.trace.num_steps != self._num_steps:
+            self._begin()  # the trace has grown, and scripts are given at submission
+        nearest = max(start for start in self._checkpoints if start <= step)
+        at = self._live.engine.num_steps
+        if not nearest <= at <= step:
+            self._live = _copy(self._checkpoints[nearest])
+        while self._live.engine.num_steps < step:
+            self._advance()
+        return self._live
+
+    def _advance(self) -> None:
+        try:
+            self._step()
+        except BaseException:
+            self._live = _copy(self._checkpoints[0])  # this one may have stopped half way
+            raise
+        at = self._live.engine.num_steps
+        if at % self._every == 0 and at not in self._checkpoints:
+            self._checkpoints[at] = _copy(self._live)
+
+    def _step(self) -> None:
+        engine, emitted, _ = self._live
+        step = engine.num_steps
+        recorded = self.trace.events(step)
+        changed = limits_changed_before(self.trace.header, step)
+        if changed is not None:
+            engine.change_limits(changed.max_tokens_per_step, changed.chunk_size)
+        for event in recorded:
+            if isinstance(event, SequenceSubmitted):
+                self._submit(engine, event)
+            elif isinstance(event, SequenceFinished) and event.reason == "aborted":
+                engine.abort(SeqId(event.seq_id))
+        engine.step()
+        compare_step(step, recorded, emitted)
+        emitted.clear()
+
+    def _submit(self, engine: Engine, event: SequenceSubmitted) -> None:
+        script = self._scripts[event.seq_id]
+        output = list(script.output)
+        if self._tap is None:
+            # Without a model all tokens must be given; those never recorded are never reached.
+            output += [0] * (event.max_new_tokens - len(output))
+        engine.submit(
+            list(event.prompt_ids),
+            SamplingParams(stop_ids=script.stop_ids),
+            event.max_new_tokens,
+            adapter=event.adapter,
+            name=event.name,
+            forced_ids=output,
+        )
+
+
+def last_computed(trace: Trace, moment: Moment, seq_id: int) -> int | None:
+    """The last step up to `moment` in which keys and values of a sequence were written."""
+    for step in range(moment.step, -1, -1):
+        events = trace.events(step)
+        seen = events[: moment.event] if step == moment.step else events
+        if any(isinstance(event, SlotsWritten) and event.seq_id == seq_id for event in seen):
+            return step
+    return None
+
+
+def _start(trace: Trace, tap: AttentionTap | None) -> _Running:
+    settings = trace.header.settings
+    if settings is None:
+        raise ConfigError("this trace does not tell its engine's settings: it cannot be run again")
+    events: list[Emitted] = []
+    emit = events.append
+    return _Running(Engine(settings, tap, emit), events, emit)
+
+
+def _copy(running: _Running) -> _Running:
+    events: list[Emitted] = []
+    emit = events.append
+    return _Running(copy_engine(running.engine, running.emit, emit), events, emit)
+
+
+def _spacing(num_steps: int, pool_bytes: int) -> int:
+    """Steps between two checkpoints, so that all of them fit into CHECKPOINT_BYTES."""
+    most = max(1, CHECKPOINT_BYTES // max(pool_bytes, 1 << 18))
+    return max(CHECKPOINT_EVERY, -(-num_steps // most))

@@ -1,0 +1,34 @@
+"""The style sheet of panels and screens, and how a page lights up wherever it is drawn."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from pagedviz.views.pool_map import SLOTS_UP_TO
+from pagedviz.views.theme import Theme
+
+
+@cache
+def panel_style(theme: Theme) -> str:
+    """The `<style>` element of a theme; goes with `frame_style`."""
+    values = "".join(f"--{name}:{getattr(theme, name)};" for name in ("empty", "strong", "middle"))
+    hues = "".join(
+        f".h{number}{{--fill:{hue.fill};--ink:{hue.ink};--on-ink:{hue.on_ink}}}"
+        for number, hue in enumerate(theme.hues)
+    )
+    rules = "\n".join(
+        Path(__file__).with_name(name).read_text(encoding="utf-8")
+        for name in ("panels.css", "pool.css")
+    )
+    return f"<style>:root{{{values}}}{hues}\n{rules}</style>"
+
+
+@cache
+def link_rules(num_pages: int) -> str:
+    """A `<style>` element: pointing at a page lights it up wherever it is drawn."""
+    rules = "".join(
+        f".pool:has(.k{page_id}:hover) .k{page_id}{{box-shadow:0 0 0 2px var(--text)}}"
+        for page_id in range(min(num_pages, SLOTS_UP_TO))
+    )
+    return f"<style>{rules}</style>"

@@ -1,0 +1,92 @@
+"""What every screen but Step begins with: the run and the moment, and a way to other moments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from pagedviz.engine.state_hash import format_state_hash
+from pagedviz.trace.trace import Moment
+from pagedviz.ui import session
+from pagedviz.ui.frame import draw_title, frame_style
+from pagedviz.ui.markdown import plain
+from pagedviz.ui.panel_style import panel_style
+from pagedviz.ui.session import View
+from pagedviz.ui.setup import draw_setup
+from pagedviz.ui.what_if_panel import draw_branch
+from pagedviz.views.theme import LIGHT, THEMES, Theme
+
+
+def current_theme() -> Theme:
+    """Light or dark, as the visitor's browser shows the app."""
+    return THEMES.get(st.context.theme.type or "", LIGHT)
+
+
+def draw_frame(content: Callable[[View, Theme], None], has_moment: bool = True) -> None:
+    """A screen: title, then `content`. has_moment: whether it shows something of one moment."""
+    view = session.view()
+    session.publish()
+    theme = current_theme()
+    st.html(frame_style(theme) + panel_style(theme))
+    draw_setup(view.run)
+    with st.container(horizontal=True, vertical_alignment="center", key="title"):
+        is_edited = view.run.key.is_changed and not view.run.key.is_branch
+        st.html(draw_title(view.run.scenario.title, is_edited), width="content")
+        draw_branch(view)
+        if has_moment:
+            st.html(_position(view), width="content")
+    for problem in view.problems:
+        st.warning(plain(problem))
+    if has_moment:
+        _moment_bar(view)
+    content(view, theme)
+
+
+def _position(view: View) -> str:
+    """Where the cursor rests, and the hash that a room can compare."""
+    trace, (step, event) = view.run.trace, view.moment
+    num_events = trace.num_events(step)
+    events = (
+        f"end, {num_events} events" if event is None else f"event <b>{event}</b> of {num_events}"
+    )
+    return (
+        f'<div class="position">step <b>{step}</b> of {trace.num_steps - 1} \u00b7 {events}'
+        '<span class="chip" title="State hash: the same on every screen that shows this moment">'
+        f"state {format_state_hash(trace.state_hash(step, event))}</span></div>"
+    )
+
+
+def _moment_bar(view: View) -> None:
+    """By token: here one looks at moments, on the Step screen one walks from event to event."""
+    trace = view.run.trace
+    step, last = view.moment.step, trace.num_steps - 1
+    with st.container(horizontal=True, vertical_alignment="center", key="timebar"):
+        for label, moment, shortcut in (
+            ("Back", Moment(step - 1) if step else None, "Left"),
+            ("Step", Moment(step + 1) if step < last else None, "Right"),
+        ):
+            st.button(
+                label,
+                key=f"bar {label.lower()}",
+                on_click=session.go,
+                args=(moment,),
+                disabled=moment is None,
+                shortcut=shortcut,
+            )
+        if trace.num_steps > 1:
+            key = f"bar of {view.run.key.short}"
+            session.set_field(key, view.moment.step)
+            st.slider(
+                "Step",
+                0,
+                trace.num_steps - 1,
+                key=key,
+                on_change=_slid,
+                args=(key,),
+                label_visibility="collapsed",
+            )
+
+
+def _slid(key: str) -> None:
+    session.go(Moment(session.field(key)))

@@ -1,0 +1,53 @@
+"""What a visitor looks at beside the moment: a page, a sequence, a layer and a head, a panel.
+
+    ?page=3&seq=1&layer=2&head=0&panel=page
+
+Invariants: only what differs from the defaults is in the address; reading never fails; whether such
+a page or sequence exists is for whoever shows it, since that changes with the moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PANELS = ("attention", "page", "what if", "none")
+
+
+@dataclass
+class Selection:
+    """None: nothing was chosen, show what suits the moment. head None: the mean of all heads."""
+
+    page: int | None = None
+    sequence: int | None = None
+    layer: int = 0
+    head: int | None = None
+    panel: str = PANELS[0]
+
+    def parameters(self) -> dict[str, str]:
+        """For the address."""
+        numbers = {"page": self.page, "seq": self.sequence, "head": self.head}
+        found = {key: str(value) for key, value in numbers.items() if value is not None}
+        if self.layer:
+            found["layer"] = str(self.layer)
+        if self.panel != PANELS[0]:
+            found["panel"] = self.panel.replace(" ", "-")
+        return found
+
+    @classmethod
+    def read(cls, parameters: Mapping[str, str]) -> Selection:
+        """What an address asks for; what does not make sense is left out."""
+        panel = parameters.get("panel", "").replace("-", " ")
+        return cls(
+            _number(parameters.get("page")),
+            _number(parameters.get("seq")),
+            _number(parameters.get("layer")) or 0,
+            _number(parameters.get("head")),
+            panel if panel in PANELS else PANELS[0],
+        )
+
+
+def _number(text: str | None) -> int | None:
+    if text is None or len(text) > 9 or not (text.isascii() and text.isdecimal()):
+        return None
+    return int(text)
