@@ -24,6 +24,8 @@ EVIL = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
 
 def open_screen(on: Page, app_url: str, screen: str = "", /, **link: str) -> None:
     on.goto(f"{app_url}/{screen}?{urlencode(link)}")
+    if not screen:
+        board_is_drawn(on)
     settled(on)
 
 
@@ -41,7 +43,19 @@ def settled(page: Page) -> None:
 
 def go_to(page: Page, screen: str) -> None:
     page.get_by_test_id("stTopNavLink").filter(has_text=screen).click()
+    path = "" if screen == "Step" else screen.lower().replace(" ", "_")
+    page.wait_for_url(lambda url: urlsplit(url).path == f"/{path}")
+    if screen == "Step":
+        board_is_drawn(page)
+    else:
+        expect(page.get_by_test_id("board")).to_have_count(0, timeout=PATIENCE)
     settled(page)
+
+
+def board_is_drawn(page: Page) -> None:
+    expect(page.get_by_test_id("board")).to_have_attribute(
+        "data-state-hash", re.compile("^[0-9a-f]{16}$"), timeout=PATIENCE
+    )
 
 
 def query(page: Page) -> dict[str, str]:
@@ -51,7 +65,7 @@ def query(page: Page) -> dict[str, str]:
 def shown_state(page: Page) -> str:
     board = page.get_by_test_id("board")
     if board.count():
-        expect(board).to_have_attribute("data-state-hash", re.compile("^[0-9a-f]{16}$"))
+        board_is_drawn(page)
         return format_state_hash(int(str(board.get_attribute("data-state-hash")), 16))
     return page.locator(".position .chip").inner_text().removeprefix("state ")
 
@@ -107,6 +121,7 @@ def test_the_names_of_the_screens_do_not_lie_over_the_title(page: Page, app_url:
 
 def test_panels_follow_the_cursor(page: Page, app_url: str) -> None:
     open_screen(page, app_url, scenario="shared_prompt", step="20", layer="2", head="1")
+    board_is_drawn(page)
     said = page.locator(".st-key-panels .said")
     expect(said).to_contain_text("In step 20 token 72", timeout=PATIENCE)
     page.keyboard.press("ArrowRight")
