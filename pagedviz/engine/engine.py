@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pagedviz.engine.block_manager import BlockManager, BlockManagerConfig
-from pagedviz.engine.config import EngineConfig, check_int
-from pagedviz.engine.errors import ConfigError, EngineFailed, IllegalTransition
+from pagedviz.engine.config import EngineConfig
+from pagedviz.engine.errors import EngineFailed, IllegalTransition
 from pagedviz.engine.events import (
     SAMPLED,
     WRITTEN,
@@ -27,45 +27,16 @@ from pagedviz.engine.events import (
     StateChanged,
 )
 from pagedviz.engine.ids import AdapterKey, SeqId
+from pagedviz.engine.language_model import LanguageModel
 from pagedviz.engine.pages import KvPageConfig, KvPagePool
 from pagedviz.engine.prefix_cache import NoPrefixCache, SharedPrefixCache
-from pagedviz.engine.prefix_hash import MAX_TOKEN_ID
+from pagedviz.engine.requests import check_fits, check_request
 from pagedviz.engine.sampling import SamplingParams, sample_token
 from pagedviz.engine.scheduler import Scheduler, StepPlan
-from pagedviz.engine.sequence import FinishReason, Sequence, check_token_ids
+from pagedviz.engine.sequence import FinishReason, Sequence
 from pagedviz.engine.sequence_manager import SequenceManager
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.snapshot_builder import build_snapshot
-
-
-class LanguageModel(Protocol):
-    """What the engine needs of a transformer. It knows nothing of scheduling."""
-
-    @property
-    def num_layers(self) -> int: ...
-    @property
-    def num_kv_heads(self) -> int: ...
-    @property
-    def head_dim(self) -> int: ...
-    @property
-    def vocab_size(self) -> int: ...
-    @property
-    def max_seq_len(self) -> int: ...
-    @property
-    def eos_token_ids(self) -> tuple[int, ...]: ...
-
-    def forward(
-        self,
-        token_ids: NDArray[np.int64],
-        query_lens: SequenceOf[int],
-        context_lens: SequenceOf[int],
-        page_tables: SequenceOf[SequenceOf[int]],
-        keys: NDArray[np.float32],
-        values: NDArray[np.float32],
-    ) -> NDArray[np.float32]:
-        """Write the K/V of all tokens of a step, [T], into the pages; return the logits of each
-        sequence's last one, [S, vocab]. context_lens: tokens in cache once this step is written."""
-        ...
 
 
 class StepOutcome(NamedTuple):
@@ -133,8 +104,8 @@ class Engine:
         ConfigError for an empty prompt, an unknown token, or a request that could never fit.
         """
         self._check_alive()
-        self._check_request(prompt_ids, max_new_tokens, forced_ids)
-        self._check_fits(len(prompt_ids) + max_new_tokens)
+        check_request(self.model, self.max_seq_len, prompt_ids, max_new_tokens, forced_ids)
+        check_fits(self.config, self.max_seq_len, len(prompt_ids) + max_new_tokens)
         sequence = Sequence(
             self.sequences.next_id(),
             prompt_ids,
@@ -177,39 +148,6 @@ class Engine:
         self.config = self.scheduler.config = replace(
             self.config, max_tokens_per_step=max_tokens_per_step, chunk_size=chunk_size
         )
-
-    def _check_request(
-        self, prompt_ids: SequenceOf[int], max_new_tokens: int, forced_ids: SequenceOf[int] | None
-    ) -> None:
-        if not len(prompt_ids):
-            raise ConfigError("the prompt is empty: at least one token is needed")
-        check_int("max_new_tokens", max_new_tokens, 1)
-        limit = MAX_TOKEN_ID + 1 if self.model is None else self.model.vocab_size
-        check_token_ids("prompt", prompt_ids, limit)
-        if self.max_seq_len is not None and len(prompt_ids) >= self.max_seq_len:
-            raise ConfigError(
-                f"the prompt has {len(prompt_ids)} tokens, which leaves no room in a context of "
-                f"{self.max_seq_len}; shorten it to {self.max_seq_len - 1} or fewer"
-            )
-        if forced_ids is not None:
-            check_token_ids("forced output", forced_ids, limit)
-        if self.model is None and len(forced_ids or ()) < max_new_tokens:
-            raise ConfigError(
-                f"without a model all {max_new_tokens} output tokens must be given, "
-                f"got {len(forced_ids or ())}"
-            )
-
-    def _check_fits(self, max_tokens: int) -> None:
-        if self.max_seq_len is not None:
-            max_tokens = min(max_tokens, self.max_seq_len)
-        # The last sampled token is never computed, so it needs no slot.
-        needed = -(-(max_tokens - 1) // self.config.block_size)
-        if self.config.reject_impossible and needed > self.config.num_pages:
-            raise ConfigError(
-                f"the request needs up to {needed} pages of {self.config.block_size} slots for "
-                f"{max_tokens} tokens, the pool has {self.config.num_pages}; enlarge the "
-                "pool, shorten the prompt, or ask for fewer new tokens"
-            )
 
     def _check_alive(self) -> None:
         if self._is_failed:
