@@ -1,7 +1,7 @@
 """PageOwners: which sequence owns which pages, and who may share them.
 
              reserve: head of the queue, or a prefix hit from its middle
-        free ----------------------------------> active (ref_count >= 1)
+        free ----------------------------------> active (ref_count >= 1) <- fork: one owner more
           ^                                         |
           |  front: unhashed        release         |
           +-----------------------------------------+
@@ -27,6 +27,7 @@ from pagedviz.engine.errors import (
 from pagedviz.engine.events import (
     Emit,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
@@ -121,6 +122,22 @@ class PageOwners:
 
     # ---- reserving and releasing -----------------------------------------------------------
 
+    def fork(self, parent_id: SeqId, seq_id: SeqId, num_tokens: int) -> None:
+        """Put the pages with a sequence's first `num_tokens` tokens, the partial tail included,
+        into the table of one registered just now. SequenceNotFound."""
+        parent, child = self._holding(parent_id), self._holding(seq_id)
+        num_pages = -(-num_tokens // self._block_size)
+        child.entries = parent.entries.copy()
+        child.num_hashed = parent.num_hashed
+        for index in range(num_pages):
+            page_id = parent.table.page_ids[index]
+            child.table.append(page_id, parent.table.generations[index])
+            self.pool.ref_counts[page_id] += 1
+            if self._emit is not None:
+                self._emit(PageShared(page_id, self.pool.ref_counts[page_id], seq_id, index))
+        # Whoever of the two writes first must ask, and so must the other, who may then be alone.
+        parent.table.quiet_until = child.table.quiet_until = 0
+
     def pages_needed(self, seq_id: SeqId, num_tokens: int, hits: Sequence[Entry] = ()) -> int:
         """Pages that must leave the queue before the first `num_tokens` tokens have slots: new
         ones, and hits that nobody owns."""
@@ -128,33 +145,71 @@ class PageOwners:
         num_new = -(-num_tokens // self._block_size) - held - len(hits)
         return max(0, num_new) + self._idle_hits(hits)
 
-    def reserve(self, seq_id: SeqId, num_tokens: int, hits: Sequence[Entry] = ()) -> list[PageId]:
+    def reserve(
+        self,
+        seq_id: SeqId,
+        num_tokens: int,
+        hits: Sequence[Entry] = (),
+        write_from: int | None = None,
+    ) -> list[PageId]:
         """Give a sequence slots for its first `num_tokens` tokens; returns the pages it gained.
 
         `hits` (from `cache.walk`, for a sequence that holds no pages yet) come first, then the head
-        of the queue. Raises SequenceNotFound, OutOfPages, MaxPagesExceeded.
+        of the queue. Pages from position `write_from` on that others hold too are replaced by
+        copies. Raises SequenceNotFound, OutOfPages, MaxPagesExceeded.
         """
         holding = self._holdings.get(seq_id)
         if holding is None:
             raise SequenceNotFound(seq_id)
         table = holding.table
         num_held = len(table.page_ids)
-        num_new = -(-num_tokens // self._block_size) - num_held - len(hits)
-        if num_new <= 0 and not hits:
+        num_new = max(0, -(-num_tokens // self._block_size) - num_held - len(hits))
+        shared = [] if write_from is None else self._shared_pages(table, write_from, num_tokens)
+        if not num_new and not hits and not shared:
+            self._note_next_turn(holding)
             return []
         limit = self.config.max_pages_per_seq
         if limit is not None and num_held + len(hits) + num_new > limit:
             raise MaxPagesExceeded(seq_id, num_held + len(hits) + num_new, limit)
-        needed = num_new + self._idle_hits(hits) if hits else num_new
+        needed = num_new + len(shared) + (self._idle_hits(hits) if hits else 0)
         if needed > len(self.pool.queue):
             raise OutOfPages(needed, len(self.pool.queue))
         # Hits leave the queue before it is popped, or a page could evict its own prefix.
         if hits:
             self._take_hits(seq_id, holding, hits)
+        for index in shared:
+            self._copy(seq_id, table, index, min(write_from or 0, (index + 1) * self._block_size))
         for _ in range(num_new):
             self._allocate(seq_id, table)
         self._note_next_turn(holding)
         return table.page_ids[num_held:]
+
+    def _shared_pages(self, table: PageTable, write_from: int, num_tokens: int) -> list[int]:
+        """Places in a table, between two positions, whose pages have other owners too."""
+        size, ref_counts = self._block_size, self.pool.ref_counts
+        last = min(len(table), -(-num_tokens // size))
+        return [
+            index
+            for index in range(write_from // size, last)
+            if ref_counts[table.page_ids[index]] > 1
+        ]
+
+    def _copy(self, seq_id: SeqId, table: PageTable, index: int, stop: int) -> None:
+        """Replace page `index` by a copy of its slots below position `stop`."""
+        source_id = table.page_ids[index]
+        page_id, generation = self._take_head()
+        num_slots = stop - index * self._block_size
+        # At once and not with the step's own work: before that is done, the source may have been
+        # released by a preemption and handed out again.
+        self.pool.copy_page(source_id, page_id, num_slots)
+        source_ref_count = self.pool.release_page(source_id)
+        table.page_ids[index], table.generations[index] = page_id, generation
+        if self._emit is not None:
+            self._emit(
+                PageCopied(
+                    page_id, generation, source_id, source_ref_count, seq_id, index, num_slots
+                )
+            )
 
     def _note_next_turn(self, holding: _Holding) -> None:
         table = holding.table
@@ -185,16 +240,21 @@ class PageOwners:
         holding.num_hashed = len(hits)
 
     def _allocate(self, seq_id: SeqId, table: PageTable) -> None:
-        page_id = self.pool.alloc_page()
-        generation = self.pool.generations[page_id]
-        # Eviction is lazy: a cached page keeps its content until it is taken for something else.
-        page_hash = self.cache.forget_page(page_id) if page_id in self.cache.entry_of else None
+        page_id, generation = self._take_head()
         if self._emit is not None:
-            if page_hash is not None:
-                self._emit(PageEvicted(page_id, page_hash))
             self._emit(PageAllocated(page_id, generation, seq_id, len(table.page_ids)))
         table.page_ids.append(page_id)
         table.generations.append(generation)
+
+    def _take_head(self) -> tuple[PageId, int]:
+        """Page and generation. Eviction is lazy: a cached page keeps its content until it is taken
+        for something else."""
+        page_id = self.pool.alloc_page()
+        if page_id in self.cache.entry_of:
+            page_hash = self.cache.forget_page(page_id)
+            if self._emit is not None and page_hash is not None:
+                self._emit(PageEvicted(page_id, page_hash))
+        return page_id, self.pool.generations[page_id]
 
     def hash_pages(self, covered: Sequence[tuple[SeqId, int]]) -> None:
         """Make the pages findable that lie whole below each (seq_id, num_tokens).
