@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from pagedviz import __version__
 from pagedviz.cli import run_command, schedule_command, trace_commands
+from pagedviz.engine.config import PROFILE_NAMES
 from pagedviz.engine.errors import PagedVizError
 from pagedviz.model import ModelError
 from pagedviz.scenarios import scenario_names
@@ -85,6 +86,12 @@ def build_parser() -> argparse.ArgumentParser:
         "schedule", help="print the scheduler's decisions for workloads, one JSON line a step"
     )
     schedule.add_argument("workloads", nargs="+", metavar="WORKLOAD.json")
+    schedule.add_argument(
+        "--profile",
+        choices=PROFILE_NAMES,
+        default="vllm",
+        help="the engine whose choices are followed (default: %(default)s)",
+    )
     schedule.set_defaults(command_function=schedule_command.schedule)
     return parser
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pagedviz.scenarios import load_workload, replay
 
 
-def schedule(workloads: Sequence[str]) -> None:
-    """Print the records of each file in turn. ScenarioError, Stall."""
+def schedule(workloads: Sequence[str], profile: str) -> None:
+    """Print the records of each file in turn, as the engine of a profile decides. ScenarioError,
+    Stall."""
     for path in workloads:
-        for record in replay(load_workload(path)):
+        for record in replay(load_workload(path, profile)):
             print(json.dumps(record))

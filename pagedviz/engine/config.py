@@ -9,6 +9,7 @@ from pagedviz.engine.errors import ConfigError
 # Far above anything a screen can show; a typing slip must not allocate gigabytes.
 MAX_PAGES = 1 << 20
 MAX_BLOCK_SIZE = 1 << 16
+PROFILE_NAMES = ("vllm", "nano_vllm")
 PREEMPTIONS = ("recompute", "swap", "abort")
 
 
@@ -38,6 +39,8 @@ class EngineConfig:
     preemption: what becomes of a victim: `recompute` keeps its tokens and computes them again,
     `swap` copies its K/V to the host and back (and recomputes when the host has no room), `abort`
     ends it. host_pages: pages of the host pool, for `swap`.
+    profile: whose choices are followed where engines differ; see profiles.py. `nano_vllm` knows no
+    chunk_size, full_prompt_gate or watermark.
     """
 
     num_pages: int
@@ -52,6 +55,7 @@ class EngineConfig:
     reject_impossible: bool = True
     preemption: str = "recompute"
     host_pages: int = 0
+    profile: str = "vllm"
 
     def __post_init__(self) -> None:
         check_int("num_pages", self.num_pages, 1, MAX_PAGES)
@@ -68,6 +72,10 @@ class EngineConfig:
         if self.preemption not in PREEMPTIONS:
             raise ConfigError(
                 f"preemption must be one of {', '.join(PREEMPTIONS)}, got {self.preemption!r}"
+            )
+        if self.profile not in PROFILE_NAMES:
+            raise ConfigError(
+                f"profile must be one of {', '.join(PROFILE_NAMES)}, got {self.profile!r}"
             )
         check_int("host_pages", self.host_pages, 0, MAX_PAGES)
         if self.preemption == "swap" and not self.host_pages:

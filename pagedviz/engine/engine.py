@@ -32,7 +32,8 @@ from pagedviz.engine.host_pool import HostPool
 from pagedviz.engine.ids import AdapterKey, SeqId
 from pagedviz.engine.language_model import LanguageModel
 from pagedviz.engine.pages import KvPageConfig, KvPagePool
-from pagedviz.engine.prefix_cache import NoPrefixCache, SharedPrefixCache
+from pagedviz.engine.prefix_cache import NoPrefixCache
+from pagedviz.engine.profiles import PROFILES
 from pagedviz.engine.requests import (
     check_fits,
     check_fork,
@@ -41,7 +42,7 @@ from pagedviz.engine.requests import (
     check_request,
 )
 from pagedviz.engine.sampling import SamplingParams, sample_token, top_logprobs
-from pagedviz.engine.scheduler import Scheduler, StepPlan
+from pagedviz.engine.scheduler import StepPlan
 from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.sequence_manager import SequenceManager
 from pagedviz.engine.snapshot import Snapshot
@@ -83,16 +84,18 @@ class Engine:
                 num_layers=model.num_layers,
             )
             self.max_seq_len = min(config.max_seq_len or model.max_seq_len, model.max_seq_len)
-        cache = SharedPrefixCache if config.prefix_caching else NoPrefixCache
+        self.profile = PROFILES[config.profile]
+        cache = self.profile.cache if config.prefix_caching else NoPrefixCache
         self.block_manager = BlockManager(
             KvPagePool(config.num_pages, page_config),
             BlockManagerConfig(max_sequences=None, max_pages_per_seq=None),
             cache(config.block_size),
             emit,
+            self.profile.frees_unhashed_first,
         )
         self.sequences = SequenceManager(self.block_manager)
         self.host_pool = HostPool(config.host_pages, self.block_manager.pool)
-        self.scheduler = Scheduler(config, self.block_manager, emit, self.host_pool)
+        self.scheduler = self.profile.scheduler(config, self.block_manager, emit, self.host_pool)
         self._families = Families(
             self.sequences, self.block_manager, self.scheduler, self.host_pool, emit
         )
@@ -264,6 +267,13 @@ class Engine:
         if emit is not None:
             for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
                 emit((WRITTEN, sequence.number, sequence.num_computed, num_tokens))
+        if not self.scheduler.hashes_planned:
+            self.block_manager.hash_pages(
+                [
+                    (sequence.id, sequence.num_computed + num_tokens)
+                    for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True)
+                ]
+            )
         for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
             known = len(sequence.token_ids)
             stop = sequence.num_computed + num_tokens

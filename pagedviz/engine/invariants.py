@@ -89,7 +89,6 @@ _STATE_RULES: dict[int, Callable[[Snapshot], Iterator[Finding]]] = {
     1: state_rules.pages_are_free_cached_or_active,
     2: state_rules.ref_counts_count_tables,
     3: state_rules.tables_point_at_their_own_pages,
-    4: state_rules.tables_cover_what_is_computed,
     5: state_rules.hashes_tell_the_content,
     12: state_rules.who_left_holds_nothing,
 }
@@ -102,17 +101,30 @@ _STEP_RULES: dict[int, Callable[[CheckedStep], Iterator[Finding]]] = {
 }
 
 
-def check_snapshot(snapshot: Snapshot) -> list[Violation]:
-    """What breaks rules 1 to 5 and 12 at the end of a step, or before the first."""
-    return [
+def check_snapshot(snapshot: Snapshot, *, reserves_prompts: bool = False) -> list[Violation]:
+    """What breaks rules 1 to 5 and 12 at the end of a step, or before the first.
+
+    reserves_prompts: a prompt has all its pages from its first chunk on (rule 4).
+    """
+    found = [
         _violation(number, finding)
         for number, rule in _STATE_RULES.items()
         for finding in rule(snapshot)
     ]
+    found += [
+        _violation(4, finding)
+        for finding in state_rules.tables_cover_what_is_computed(snapshot, reserves_prompts)
+    ]
+    return sorted(found, key=lambda violation: violation.rule)
 
 
 def check_step(
-    before: Snapshot, events: Sequence[Event], after: Snapshot, *, more_arrivals: bool = False
+    before: Snapshot,
+    events: Sequence[Event],
+    after: Snapshot,
+    *,
+    more_arrivals: bool = False,
+    reserves_prompts: bool = False,
 ) -> list[Violation]:
     """What a step breaks, by rule number: in the state it ends with, and on the way there.
 
@@ -120,6 +132,7 @@ def check_step(
     of requests submitted or aborted before the step included; they must fold from `before`.
     more_arrivals: requests, commands, or recorded steps in which something is scheduled are still
     to come, so that a step in which everybody waits is not yet the end (rule 7).
+    reserves_prompts: as for check_snapshot.
     """
     step = CheckedStep(before, StepFacts(before, events), after, more_arrivals)
     on_the_way = [
@@ -127,7 +140,7 @@ def check_step(
         for number, rule in _STEP_RULES.items()
         for finding in rule(step)
     ]
-    return check_snapshot(after) + on_the_way
+    return check_snapshot(after, reserves_prompts=reserves_prompts) + on_the_way
 
 
 def _violation(number: int, finding: Finding) -> Violation:

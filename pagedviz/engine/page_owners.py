@@ -74,8 +74,10 @@ class PageOwners:
         config: BlockManagerConfig | None = None,
         cache: SharedPrefixCache | None = None,
         emit: Emit | None = None,
+        frees_unhashed_first: bool = True,
     ) -> None:
         self.pool = pool
+        self._frees_unhashed_first = frees_unhashed_first
         self.config = config or BlockManagerConfig()
         self.cache = cache if cache is not None else NoPrefixCache(pool.config.block_size)
         pool.is_findable = self.cache.__contains__
@@ -279,7 +281,13 @@ class PageOwners:
                 if len(entries) < index:
                     continue  # a hash collision further up: nothing could walk to this page
                 page_hash = add_page(chain, entries, page_ids[index])
-                if emit is not None and page_hash is not None:
+                if page_hash is None:
+                    continue
+                for older in self.cache.superseded(page_ids[index]):
+                    self.cache.forget_page(older)
+                    if emit is not None:
+                        emit(PageEvicted(older, page_hash))
+                if emit is not None:
                     emit(PageHashed(page_ids[index], page_hash, holding.seq_id, index))
             self._note_next_turn(holding)
 
@@ -297,8 +305,8 @@ class PageOwners:
         for page_id in reversed(table.page_ids):
             ref_count = pool.release_page(page_id)
             before = None
-            if ref_count == 0 and page_id in cache:
-                pool.queue[page_id] = None
+            if ref_count == 0 and (page_id in cache or not self._frees_unhashed_first):
+                pool.put_at_back(page_id)
             elif ref_count == 0:
                 unhashed.append(page_id)
                 before = front

@@ -156,7 +156,7 @@ class KvPagePool:
         page_id = self.check_page(page_id)
         if self.release_page(page_id) == 0:
             if self.is_findable(page_id):
-                self.queue[page_id] = None
+                self.put_at_back(page_id)
             else:
                 self.put_in_front([page_id])
 
@@ -166,6 +166,12 @@ class KvPagePool:
             self.fills[page_id] = 0
             self.queue[page_id] = None
             self.queue.move_to_end(page_id, last=False)
+
+    def put_at_back(self, page_id: PageId) -> None:
+        """An unowned page joins the queue's end; one that nobody can find counts as empty."""
+        if not self.is_findable(page_id):
+            self.fills[page_id] = 0
+        self.queue[page_id] = None
 
     def mark_filled(self, page_ids: Sequence[PageId], num_tokens: int) -> None:
         """The K/V of a sequence's first `num_tokens` tokens have been stored in these pages."""

@@ -202,6 +202,11 @@ class SharedPrefixCache:
         entries.append(entry)
         return page_hash
 
+    def superseded(self, page_id: PageId) -> list[PageId]:
+        """Pages that are to be forgotten because `page_id` was added: none, the oldest of several
+        equal ones stays the one that is found."""
+        return []
+
     def hash_of(self, page_id: PageId) -> int | None:
         entry = self.entry_of.get(page_id)
         return None if entry is None else entry.page_hash
@@ -250,6 +255,14 @@ class SharedPrefixCache:
         self._evicted[page_hash] = self.step
         if len(self._evicted) > MAX_EVICTED_REMEMBERED:
             del self._evicted[next(iter(self._evicted))]
+
+
+class LastWriterCache(SharedPrefixCache):
+    """Of pages with equal content only the newest is found, as in a map from hash to page."""
+
+    def superseded(self, page_id: PageId) -> list[PageId]:
+        pages = list(self.entry_of[page_id].page_ids)
+        return pages[:-1]
 
 
 class NoPrefixCache(SharedPrefixCache):

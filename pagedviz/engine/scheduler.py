@@ -52,6 +52,13 @@ class StepPlan(NamedTuple):
 
 
 class Scheduler:
+    """hashes_planned: a page becomes findable when its last slot is planned; otherwise whoever owns
+    the scheduler hashes what a step has computed. reserves_prompts: a prompt has all its pages from
+    its first chunk on."""
+
+    hashes_planned = True
+    reserves_prompts = False
+
     def __init__(
         self,
         config: EngineConfig,
@@ -76,10 +83,13 @@ class Scheduler:
         budget = self._schedule_running(plan, self.config.max_tokens_per_step)
         while self.waiting and self._admit(self.waiting[0], plan, budget):
             budget -= plan.num_tokens[-1]
-        if self.waiting and self.running and not plan.sequences and not plan.preempted:
-            # All that run are beams waiting for others that are not let in.
-            self._preempt_one(plan, by=self.waiting[0])
+        self._free_idle_beams(plan)
         return plan
+
+    def _free_idle_beams(self, plan: StepPlan) -> None:
+        """If all that run are beams waiting for others that are not let in, make room for these."""
+        if self.waiting and self.running and not plan.sequences and not plan.preempted:
+            self._preempt_one(plan, by=self.waiting[0])
 
     def _schedule_running(self, plan: StepPlan, budget: int) -> int:
         """Plan the running sequences in order; returns the budget left."""
@@ -166,7 +176,6 @@ class Scheduler:
     def _admit(self, sequence: Sequence, plan: StepPlan, budget: int) -> bool:
         """Start the head of the waiting queue, or say why it stays."""
         block_manager, config = self._block_manager, self.config
-        block_size = config.block_size
         seats = sum(s.num_seats for s in self.running) + sequence.num_seats
         if plan.preempted or not budget or seats > config.max_running:
             reason = "preempting_step" if plan.preempted else "max_running" if budget else "budget"
@@ -174,21 +183,41 @@ class Scheduler:
                 sequence, reason, block_manager.pages_needed(sequence.id, sequence.num_tokens)
             )
             return False
-        hits: list[Entry] = []
-        if sequence.chain is not None:
-            hits = block_manager.cache.walk(sequence.chain, sequence.num_tokens)
-        num_cached = len(hits) * block_size
-        # A beam may have computed all its tokens before it was swapped out.
-        start = min(max(num_cached, sequence.num_swapped or 0), sequence.num_tokens - 1)
-        self._report_lookup(sequence, hits)
+        hits, start = self._look_up(sequence)
         wanted = min(sequence.num_tokens - start, budget, config.chunk_size or budget)
         refusal = self._refusal(sequence, hits, start + wanted)
         if refusal is not None:
             self._defer(sequence, *refusal)
             return False
-        block_manager.reserve(sequence.id, start + wanted, hits)
+        self._start(sequence, hits, start, wanted, start + wanted, plan)
+        return True
+
+    def _look_up(self, sequence: Sequence) -> tuple[list[Entry], int]:
+        """The prefix hits of a waiting sequence, and how many tokens it need not compute."""
+        hits: list[Entry] = []
+        if sequence.chain is not None:
+            hits = self._block_manager.cache.walk(sequence.chain, sequence.num_tokens)
+        self._report_lookup(sequence, hits)
+        num_cached = len(hits) * self.config.block_size
+        # A beam may have computed all its tokens before it was swapped out.
+        return hits, min(max(num_cached, sequence.num_swapped or 0), sequence.num_tokens - 1)
+
+    def _start(
+        self,
+        sequence: Sequence,
+        hits: list[Entry],
+        start: int,
+        wanted: int,
+        num_reserved: int,
+        plan: StepPlan,
+    ) -> None:
+        """Move the head of the waiting queue to the end of the running list, with pages for its
+        first `num_reserved` tokens, and plan `wanted` tokens of it from `start` on."""
+        num_cached = len(hits) * self.config.block_size
+        self._block_manager.reserve(sequence.id, num_reserved, hits)
         self._copy_in(sequence, num_cached, start)
-        block_manager.hash_pages([(sequence.id, start + wanted)])
+        if self.hashes_planned:
+            self._block_manager.hash_pages([(sequence.id, start + wanted)])
         self.running.append(self.waiting.popleft())
         sequence.admit(num_cached, start - num_cached)
         plan.sequences.append(sequence)
@@ -199,7 +228,6 @@ class Scheduler:
             self._emit(SequenceAdmitted(sequence.id, num_cached, start - num_cached))
             self._emit(StateChanged(sequence.id, sequence.state.name))
             self._emit((SCHEDULED, sequence.number, start, wanted))
-        return True
 
     def _copy_in(self, sequence: Sequence, num_cached: int, stop: int) -> None:
         """Bring back the tokens below `stop` that a sequence left on the host, but for those that

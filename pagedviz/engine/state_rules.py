@@ -97,8 +97,11 @@ def tables_point_at_their_own_pages(snapshot: Snapshot) -> Iterator[Finding]:
                 )
 
 
-def tables_cover_what_is_computed(snapshot: Snapshot) -> Iterator[Finding]:
-    """Rule 4. A table has just enough pages for its computed and scheduled tokens, and pages are
+def tables_cover_what_is_computed(
+    snapshot: Snapshot, reserves_prompts: bool = False
+) -> Iterator[Finding]:
+    """Rule 4. A table has just enough pages for its computed and scheduled tokens (or, with
+    `reserves_prompts`, for all that are known while there is a prompt to compute), and pages are
     filled just as far as their owners have computed."""
     size = snapshot.block_size
     reached: dict[int, int] = {}
@@ -107,6 +110,8 @@ def tables_cover_what_is_computed(snapshot: Snapshot) -> Iterator[Finding]:
             reach = max(0, min(size, sequence.num_computed - index * size))
             reached[page_id] = max(reached.get(page_id, 0), reach)
         covered = sequence.num_computed + sequence.num_scheduled
+        if reserves_prompts and sequence.state == "prefilling":
+            covered = sequence.num_tokens
         wanted = -(-covered // size)
         if sequence.finish_reason is None and len(sequence.page_ids) != wanted:
             yield Finding(

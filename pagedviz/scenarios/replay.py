@@ -21,6 +21,7 @@ from pagedviz.engine.events import (
     TokenSampled,
     as_event,
 )
+from pagedviz.engine.snapshot import Snapshot
 from pagedviz.scenarios.workload import Workload, WorkloadRequest
 
 
@@ -76,8 +77,7 @@ def replay(workload: Workload) -> Iterator[dict[str, Any]]:
             "finished": sorted(requests[seq_id].name for seq_id in outcome.finished),
             "free_queue": [int(page_id) for page_id in state.free_queue],
             "cached": [int(page_id) for page_id in state.cached_page_ids],
-            "running": [requests[seq_id].name for seq_id in state.running],
-            "waiting": [requests[seq_id].name for seq_id in state.waiting],
+            **_queues(engine, state, {seq_id: r.name for seq_id, r in requests.items()}),
         }
         if arrivals or plan.sequences or state.running or not state.waiting:
             continue
@@ -87,6 +87,21 @@ def replay(workload: Workload) -> Iterator[dict[str, Any]]:
         if not plan.preempted or tables.num_sampled == sampled_before:
             raise _stall(workload, requests[state.waiting[0]], step)
         sampled_before = tables.num_sampled
+
+
+def _queues(engine: Engine, state: Snapshot, names: dict[int, str]) -> dict[str, list[str]]:
+    """Who runs and who waits, by name, as the profile's engine calls it."""
+    early = [
+        seq_id
+        for seq_id in state.running
+        if engine.profile.lists_prefilling_as_waiting
+        and state.sequence(seq_id).state == "prefilling"
+    ]
+    running = [seq_id for seq_id in state.running if seq_id not in early]
+    return {
+        "running": [names[seq_id] for seq_id in running],
+        "waiting": [names[seq_id] for seq_id in (*early, *state.waiting)],
+    }
 
 
 def _stall(workload: Workload, head: WorkloadRequest, step: int) -> Stall:

@@ -55,8 +55,10 @@ class Workload:
     max_steps: int | None
 
 
-def load_workload(path: str | Path) -> Workload:
-    """ScenarioError is one sentence that says what is wrong with the file and where."""
+def load_workload(path: str | Path, profile: str = "vllm") -> Workload:
+    """profile: as EngineConfig takes it; the format itself is every engine's.
+
+    ScenarioError is one sentence that says what is wrong with the file and where."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -67,12 +69,12 @@ def load_workload(path: str | Path) -> Workload:
     if len(data) > MAX_FILE_BYTES:
         raise ScenarioError(f"{path} is larger than {MAX_FILE_BYTES} bytes, the most that is read")
     try:
-        return parse_workload(_parse_json(data))
+        return parse_workload(_parse_json(data), profile)
     except ScenarioError as error:
         raise ScenarioError(f"{path}: {error}") from None
 
 
-def parse_workload(values: object) -> Workload:
+def parse_workload(values: object, profile: str = "vllm") -> Workload:
     """The workload in the object of a JSON file. ScenarioError names the key."""
     table = Table("", values)
     if "note" in table:
@@ -89,6 +91,7 @@ def parse_workload(values: object) -> Workload:
             full_prompt_gate=vllm.flag("reserve_full_isl", default=True),
             watermark=vllm.number("watermark", 0.0),
             reject_impossible=False,
+            profile=profile,
         )
     except ConfigError as error:
         raise ScenarioError(f'"vllm": {error}') from None

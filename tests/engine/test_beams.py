@@ -45,7 +45,7 @@ def brute_force(
     open_, ended = [(0.0, prompt)], []
     for _ in range(num_new):
         every = [
-            (score + float(logprob), tokens + (token_id,))
+            (score + float(logprob), (*tokens, token_id))
             for score, tokens in open_
             for token_id, logprob in enumerate(logprobs(tokens))
         ]

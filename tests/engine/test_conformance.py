@@ -40,7 +40,10 @@ def page_ids(blocks: list[int]) -> list[int]:
     return [block - 1 for block in blocks]
 
 
-def from_trace_line(line: dict[str, Any]) -> dict[str, Any]:
+def from_trace_line(line: dict[str, Any], first_id: int = 1) -> dict[str, Any]:
+    def page_ids(blocks: list[int]) -> list[int]:
+        return [block - first_id for block in blocks]
+
     after = line["after_output"]
     return {
         "step": line["step"],
@@ -81,6 +84,25 @@ def test_a_recorded_workload_is_reproduced_step_for_step(oracle_dir: Path, name:
     recorded = [from_trace_line(line) for line in lines if "meta" not in line]
     assert len(recorded) == len(lines) - 1
     assert_same_steps(load_workload(schedulers / "workloads" / f"{name}.json"), recorded)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_run_of_nano_vllm_is_reproduced_step_for_step(oracle_dir: Path, name: str) -> None:
+    schedulers = oracle_dir / "schedulers"
+    with open(schedulers / "nano_vllm" / f"{name}.jsonl", encoding="utf-8") as file:
+        meta, *lines = [json.loads(line) for line in file]
+    assert meta["meta"]["engine"] == "nano-vllm"
+    # It has no null block, so its ids are ours.
+    recorded: list[dict[str, Any]] = []
+    for line in lines:
+        if line.get("idle"):  # nothing arrives, nothing runs: its record says just that
+            nothing = {"scheduled": {}, "preempted": [], "finished": []}
+            recorded.append({**recorded[-1], "step": line["step"], **nothing})
+        else:
+            recorded.append(from_trace_line(line, first_id=0))
+    assert_same_steps(
+        load_workload(schedulers / "workloads" / f"{name}.json", "nano_vllm"), recorded
+    )
 
 
 def random_cases(oracle_dir: Path) -> Iterator[tuple[Workload, list[dict[str, Any]]]]:

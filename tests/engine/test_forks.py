@@ -1,4 +1,4 @@
-"""Forks: pages shared to the last slot, copied at the first write, and released by whoever leaves."""
+"""Forks: pages shared to the last slot, copied at the first write, released by whoever leaves."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pagedviz.engine import EngineConfig, SamplingParams
+from pagedviz.engine import EngineConfig
 from pagedviz.engine.errors import ConfigError
 from pagedviz.engine.events import (
     SequenceAdmitted,
@@ -13,7 +13,6 @@ from pagedviz.engine.events import (
     SwappedIn,
     SwappedOut,
 )
-from pagedviz.scenarios import load_scenario
 from tests.engine.kit import ChainModel, CheckedEngine, of_type
 
 

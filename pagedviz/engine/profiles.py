@@ -1,0 +1,41 @@
+"""Profiles: the choices in which engines differ, as data.
+
+Invariant: the engine asks a profile for its parts and never for its name.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pagedviz.engine.prefix_cache import LastWriterCache, SharedPrefixCache
+from pagedviz.engine.scheduler import Scheduler
+from pagedviz.engine.two_phase_scheduler import TwoPhaseScheduler
+
+
+class Profile(NamedTuple):
+    """scheduler: who decides a step. cache: which of several equal pages is found.
+    frees_unhashed_first: pages nobody can find go to the front of the free queue; otherwise all
+    released pages go to its back. lists_prefilling_as_waiting: in the engine's own reports a
+    request waits until all of its prompt is scheduled."""
+
+    scheduler: type[Scheduler]
+    cache: type[SharedPrefixCache]
+    frees_unhashed_first: bool
+    lists_prefilling_as_waiting: bool
+
+
+PROFILES: dict[str, Profile] = {
+    "vllm": Profile(
+        scheduler=Scheduler,
+        cache=SharedPrefixCache,
+        frees_unhashed_first=True,
+        lists_prefilling_as_waiting=False,
+    ),
+    "nano_vllm": Profile(
+        scheduler=TwoPhaseScheduler,
+        cache=LastWriterCache,
+        frees_unhashed_first=False,
+        lists_prefilling_as_waiting=True,
+    ),
+}
+"""By the name that EngineConfig.profile takes."""
