@@ -130,8 +130,10 @@ def test_attention_recorded_and_recomputed_is_equal(run: Recorded, model: Langua
 
 def test_attention_by_the_walk_over_pages_is_the_same(run: Recorded, model: LanguageModel) -> None:
     class Walking(LanguageModel):
-        def forward(self, *args: object, attention: object = None) -> np.ndarray:  # type: ignore[override]
-            return model.forward(*args, path="walk", attention=attention)  # type: ignore[arg-type]
+        def forward(  # type: ignore[override]
+            self, *args: object, adapter: str | None, attention: object = None
+        ) -> np.ndarray:
+            return model.forward(*args, adapter=adapter, path="walk", attention=attention)  # type: ignore[arg-type]
 
     walking = Replay(run.trace, Walking(model.config, model.weights))
     for step in (0, 22, 40):
