@@ -80,8 +80,9 @@ def _read_config(raw: Mapping[str, object]) -> _LoraConfig:
             "supported."
         )
     for name, value in raw.items():
-        # Everything PEFT can do besides plain LoRA is off when its key is empty.
-        if name not in _READ | _HARMLESS and value not in (None, False, "", [], {}):
+        # Everything PEFT can do besides plain LoRA is off when its key is empty; 0 is a layer.
+        is_off = value is None or value is False or value in ("", [], {})
+        if name not in _READ | _HARMLESS and not is_off:
             raise ConfigUnsupported(
                 f"{CONFIG} has {name[:60]} = {short(value)}; only plain LoRA is supported."
             )
