@@ -78,8 +78,8 @@ class Request:
     arrival_step: int
     follows: str | None
     after: int
-    adapter: str | None
     sampling: SamplingParams
+    adapter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +229,8 @@ def _parse_request(number: int, values: object, above: tuple[str, ...]) -> Reque
         arrival_step=table.whole("arrival_step", 0, MAX_STEP, default=0),
         follows=follows,
         after=table.whole("after", 1, MAX_STEP, default=1),
-        adapter=table.line("adapter", MAX_NAME_CHARS) if "adapter" in table else None,
         sampling=_parse_sampling(table),
+        adapter=table.line("adapter", MAX_NAME_CHARS) if "adapter" in table else None,
     )
 
 

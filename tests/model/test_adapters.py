@@ -4,14 +4,12 @@ The oracles in tests/data/adapters were written and computed by PEFT 0.21.2, see
 tools/peft_reference.py.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pagedviz.model import (
-    Adapter,
     BadModelInput,
     LanguageModel,
     dense_logits,
@@ -21,26 +19,12 @@ from pagedviz.model import (
     paged_logits,
 )
 from pagedviz.model.adapter import LowRank
+from tests.model.merging import merged
 from tests.model.paging import PagedCache, Run
 
 ADAPTERS = Path(__file__).parent.parent / "data" / "adapters"
 CASES = ("all_four", "rank_stabilised")
 IDS = np.random.default_rng(11).integers(0, 128, 45).tolist()
-
-
-def merged(model: LanguageModel, adapter: Adapter) -> LanguageModel:
-    """W + scaling * B A in every place, once and for all."""
-
-    def add(weight, change: LowRank | None):
-        if change is None:
-            return weight
-        return weight + np.float32(adapter.scaling) * (change.down @ change.up)  # [in, out]
-
-    layers = tuple(
-        replace(layer, qkv=add(layer.qkv, lora.qkv), output=add(layer.output, lora.output))
-        for layer, lora in zip(model.weights.layers, adapter.layers, strict=True)
-    )
-    return LanguageModel(model.config, replace(model.weights, layers=layers), model.tokenizer)
 
 
 @pytest.fixture(scope="module")
