@@ -72,6 +72,7 @@ def train_adapter(name: str, base: Path, folder: Path, short: int, mixed: int) -
         optimizer.step()
         rate.step()
         if step % 25 == 0 or step == len(plan) - 1:
-            seconds, share = time.perf_counter() - start, float(right[w > 0].float().mean())
-            print(f"step {step:4d}  loss {float(loss):.4f}  right {share:.3f}  {seconds:5.0f} s")
+            nats_a_token, share = float(loss.detach()), float(right[w > 0].float().mean())
+            seconds = time.perf_counter() - start
+            print(f"step {step:4d}  loss {nats_a_token:.4f}  right {share:.3f}  {seconds:5.0f} s")
     save_adapter(net, folder)

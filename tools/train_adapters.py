@@ -13,10 +13,24 @@ import argparse
 import sys
 from pathlib import Path
 
+from adapter_recall import report
 from adapter_stories import TELLINGS
+from tiny_recall import load_rules
 
 ROOT = Path(__file__).resolve().parent.parent
 BASE = ROOT / "pagedviz" / "model" / "tiny"
+
+
+def evaluate(folder: Path, names: list[str]) -> int:
+    """Print what the adapters in `folder` answer, computed by the project's own NumPy decoder."""
+    sys.path.insert(0, str(ROOT))
+    from pagedviz.model import load_adapter, load_model, paged_logits
+
+    base = load_model(BASE)
+    model = base.with_adapters({name: load_adapter(folder / name, base) for name in names})
+    rules = load_rules(BASE)
+    print(report(rules, lambda ids, name: paged_logits(model, ids, adapter=name), names))
+    return 0
 
 
 def main() -> int:
@@ -32,7 +46,7 @@ def main() -> int:
 
         for name in args.names:
             train_adapter(name, BASE, args.out / name, args.short, args.mixed)
-    return 0
+    return evaluate(args.out, args.names)
 
 
 if __name__ == "__main__":

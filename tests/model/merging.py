@@ -1,4 +1,4 @@
-"""The oracle of adapters: a model that has one merged into its weights, so that none is computed."""
+"""The oracle of adapters: a model with one merged into its weights, so none is computed."""
 
 from dataclasses import replace
 
