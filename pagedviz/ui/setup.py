@@ -85,11 +85,12 @@ def _request_fields(prefix: str, name_letter: str, request: Request) -> None:
 
 
 def _adapter_field(key: str, chosen: str | None) -> None:
+    choices = (None, *bundled_model().adapter_names)
     st.selectbox(
         "Adapter",
-        bundled_model().adapter_names,
-        index=None if chosen is None else bundled_model().adapter_names.index(chosen),
-        placeholder="none: the model alone",
+        choices,
+        index=choices.index(chosen),
+        format_func=lambda name: name or "none: the model alone",
         key=f"{key}adapter",
         help="A LoRA adapter changes what the model says; pages are shared under one adapter only",
     )

@@ -65,8 +65,9 @@ def _facts(model: LanguageModel) -> list[tuple[str, str, str]]:
         *(
             (
                 f"adapter {name}",
-                f"rank {adapter.rank}, \u00d7 {adapter.scaling:g}",
-                f"LoRA on {', '.join(adapter.projections)}; computed beside the weights",
+                f"rank {adapter.rank}",
+                f"LoRA on {', '.join(adapter.projections)}, computed beside the weights and "
+                f"added {adapter.scaling:g} times",
             )
             for name, adapter in model.adapters.items()
         ),
