@@ -18,6 +18,7 @@ from pagedviz.views.theme import letter
 from pagedviz.views.words import count
 
 _NEW_NAME = "added"
+_NO_ADAPTER = "none: the model alone"
 
 
 def draw_setup(run: RecordedRun) -> None:
@@ -85,12 +86,12 @@ def _request_fields(prefix: str, name_letter: str, request: Request) -> None:
 
 
 def _adapter_field(key: str, chosen: str | None) -> None:
-    choices = (None, *bundled_model().adapter_names)
+    # Not None: Streamlit takes that for nothing chosen, and falls back on what it began with.
+    choices = (_NO_ADAPTER, *bundled_model().adapter_names)
     st.selectbox(
         "Adapter",
         choices,
-        index=choices.index(chosen),
-        format_func=lambda name: name or "none: the model alone",
+        index=choices.index(chosen or _NO_ADAPTER),
         key=f"{key}adapter",
         help="A LoRA adapter changes what the model says; pages are shared under one adapter only",
     )
@@ -135,7 +136,7 @@ def _read_fields(run: RecordedRun) -> dict[str, Any]:
         key = f"{prefix}{request.name}/"
         change = {
             "max_new_tokens": session.field(f"{key}max"),
-            "adapter": session.field(f"{key}adapter"),
+            "adapter": _chosen_adapter(key),
         }
         if request.prompt is not None:
             change["prompt"] = session.field(f"{key}prompt")
@@ -147,10 +148,15 @@ def _read_fields(run: RecordedRun) -> dict[str, Any]:
             "prompt": session.field(f"{prefix}{_NEW_NAME}/prompt"),
             "max_new_tokens": session.field(f"{prefix}{_NEW_NAME}/max"),
             "arrival_step": session.field(f"{prefix}{_NEW_NAME}/arrival"),
-            "adapter": session.field(f"{prefix}{_NEW_NAME}/adapter"),
+            "adapter": _chosen_adapter(f"{prefix}{_NEW_NAME}/"),
         }
     names = ("block_size", "num_pages", "max_tokens_per_step", "chunk_size", "prefix_caching")
     return {name: session.field(f"{prefix}{name}") for name in names} | {"requests": requests}
+
+
+def _chosen_adapter(key: str) -> str | None:
+    chosen = session.field(f"{key}adapter")
+    return None if chosen == _NO_ADAPTER else chosen
 
 
 def _free_name(scenario: Scenario) -> str:
