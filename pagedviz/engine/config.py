@@ -9,6 +9,7 @@ from pagedviz.engine.errors import ConfigError
 # Far above anything a screen can show; a typing slip must not allocate gigabytes.
 MAX_PAGES = 1 << 20
 MAX_BLOCK_SIZE = 1 << 16
+PREEMPTIONS = ("recompute", "swap", "abort")
 
 
 def check_int(name: str, value: object, minimum: int, maximum: int | None = None) -> None:
@@ -34,6 +35,9 @@ class EngineConfig:
     max_seq_len: most tokens of a sequence, prompt included; None = no limit.
     reject_impossible: refuse at submit what can never fit; off for replays of recorded
     workloads, where the stall itself is the behaviour to reproduce.
+    preemption: what becomes of a victim: `recompute` keeps its tokens and computes them again,
+    `swap` copies its K/V to the host and back (and recomputes when the host has no room), `abort`
+    ends it. host_pages: pages of the host pool, for `swap`.
     """
 
     num_pages: int
@@ -46,6 +50,8 @@ class EngineConfig:
     chunk_size: int | None = None
     max_seq_len: int | None = None
     reject_impossible: bool = True
+    preemption: str = "recompute"
+    host_pages: int = 0
 
     def __post_init__(self) -> None:
         check_int("num_pages", self.num_pages, 1, MAX_PAGES)
@@ -59,6 +65,13 @@ class EngineConfig:
         for name in ("prefix_caching", "full_prompt_gate", "reject_impossible"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} must be true or false, got {getattr(self, name)!r}")
+        if self.preemption not in PREEMPTIONS:
+            raise ConfigError(
+                f"preemption must be one of {', '.join(PREEMPTIONS)}, got {self.preemption!r}"
+            )
+        check_int("host_pages", self.host_pages, 0, MAX_PAGES)
+        if self.preemption == "swap" and not self.host_pages:
+            raise ConfigError("preemption by swap needs host_pages of at least 1, got 0")
         if isinstance(self.watermark, bool) or not isinstance(self.watermark, int | float):
             raise ConfigError(f"watermark must be a number, got {self.watermark!r}")
         if not 0 <= self.watermark < 1:

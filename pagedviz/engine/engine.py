@@ -2,6 +2,7 @@
 
     step = schedule (decide and reserve) -> execute (compute K/V and logits) -> commit (append)
 
+A request may become several sequences: parallel samples and beams are forks that share its pages.
 Invariants: only `schedule` and `commit` change paging state; the same calls give the same events on
 every machine; with no model the output tokens are given at submit and only the books are kept.
 """
@@ -10,81 +11,57 @@ from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pagedviz.engine.beams import BeamSearch
 from pagedviz.engine.block_manager import BlockManager, BlockManagerConfig
-from pagedviz.engine.config import EngineConfig, check_int
-from pagedviz.engine.errors import ConfigError, EngineFailed, IllegalTransition
+from pagedviz.engine.config import EngineConfig
+from pagedviz.engine.errors import EngineFailed, IllegalTransition
 from pagedviz.engine.events import (
     SAMPLED,
     WRITTEN,
     Emit,
-    SequenceFinished,
     SequenceSubmitted,
     StateChanged,
 )
+from pagedviz.engine.families import Families
+from pagedviz.engine.host_pool import HostPool
 from pagedviz.engine.ids import AdapterKey, SeqId
+from pagedviz.engine.language_model import LanguageModel
 from pagedviz.engine.pages import KvPageConfig, KvPagePool
 from pagedviz.engine.prefix_cache import NoPrefixCache, SharedPrefixCache
-from pagedviz.engine.prefix_hash import MAX_TOKEN_ID
-from pagedviz.engine.sampling import SamplingParams, sample_token
+from pagedviz.engine.requests import (
+    check_fits,
+    check_fork,
+    check_fork_scripts,
+    check_forks,
+    check_request,
+)
+from pagedviz.engine.sampling import SamplingParams, sample_token, top_logprobs
 from pagedviz.engine.scheduler import Scheduler, StepPlan
-from pagedviz.engine.sequence import FinishReason, Sequence, check_token_ids
+from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.sequence_manager import SequenceManager
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.snapshot_builder import build_snapshot
 from pagedviz.engine.sub_batches import check_adapter, sub_batches
 
 
-class LanguageModel(Protocol):
-    """What the engine needs of a transformer. It knows nothing of scheduling."""
-
-    @property
-    def num_layers(self) -> int: ...
-    @property
-    def num_kv_heads(self) -> int: ...
-    @property
-    def head_dim(self) -> int: ...
-    @property
-    def vocab_size(self) -> int: ...
-    @property
-    def max_seq_len(self) -> int: ...
-    @property
-    def eos_token_ids(self) -> tuple[int, ...]: ...
-    @property
-    def adapter_names(self) -> tuple[str, ...]: ...
-
-    def forward(
-        self,
-        token_ids: NDArray[np.int64],
-        query_lens: SequenceOf[int],
-        context_lens: SequenceOf[int],
-        page_tables: SequenceOf[SequenceOf[int]],
-        keys: NDArray[np.float32],
-        values: NDArray[np.float32],
-        *,
-        adapter: str | None,
-    ) -> NDArray[np.float32]:
-        """Write the K/V of all tokens of a sub-batch, [T], into the pages; return the logits of
-        each sequence's last one, [S, vocab]. context_lens: tokens in cache once this step is
-        written. adapter: that of all its sequences, one of `adapter_names` or None."""
-        ...
-
-
 class StepOutcome(NamedTuple):
     """One step, done.
 
     sampled: the token each of `plan.sequences` gained, None for a chunk that ended before the last
-    known token. logprobs: the likeliest candidates of each sampled token, best first.
+    known token and for beams. forked: the sequences that began in this step as forks of others.
+    logprobs: the likeliest candidates of each sampled token, best first.
     """
 
     plan: StepPlan
     sampled: list[int | None]
     finished: list[SeqId]
     logprobs: dict[SeqId, tuple[tuple[int, float], ...]]
+    forked: list[SeqId]
 
 
 class Engine:
@@ -115,7 +92,12 @@ class Engine:
             emit,
         )
         self.sequences = SequenceManager(self.block_manager)
-        self.scheduler = Scheduler(config, self.block_manager, emit)
+        self.host_pool = HostPool(config.host_pages, self.block_manager.pool)
+        self.scheduler = Scheduler(config, self.block_manager, emit, self.host_pool)
+        self._families = Families(
+            self.sequences, self.block_manager, self.scheduler, self.host_pool, emit
+        )
+        self._searches: list[BeamSearch] = []
         self._emit = emit
         self._eos_ids = frozenset(() if model is None else model.eos_token_ids)
         self._is_failed = False
@@ -132,18 +114,25 @@ class Engine:
         adapter: str | None = None,
         name: str | None = None,
         forced_ids: SequenceOf[int] | None = None,
+        num_samples: int = 1,
+        beam_width: int = 1,
+        forced_forks: SequenceOf[SequenceOf[int]] = (),
     ) -> SeqId:
         """Queue a request; it is considered from the next step on.
 
-        forced_ids: output tokens to take instead of sampling; required without a model. Raises
+        forced_ids: output tokens to take instead of sampling; required without a model.
+        num_samples: continuations, each with a seed of its own, of one computed prompt; those after
+        the first take the tokens of `forced_forks`. beam_width: hypotheses of a beam search. Raises
         ConfigError for an empty prompt, an unknown token, an adapter the model does not have, or a
         request that could never fit.
         """
         self._check_alive()
-        self._check_request(prompt_ids, max_new_tokens, forced_ids)
         if self.model is not None:
             check_adapter(adapter, self.model.adapter_names)
-        self._check_fits(len(prompt_ids) + max_new_tokens)
+        check_request(self.model, self.max_seq_len, prompt_ids, max_new_tokens, forced_ids)
+        check_forks(self.model, self.config, sampling, num_samples, beam_width)
+        check_fork_scripts(self.model, max_new_tokens, num_samples, forced_forks)
+        check_fits(self.config, self.max_seq_len, len(prompt_ids) + max_new_tokens)
         sequence = Sequence(
             self.sequences.next_id(),
             prompt_ids,
@@ -155,6 +144,11 @@ class Engine:
             max_seq_len=self.max_seq_len,
             eos_ids=self._eos_ids,
         )
+        sequence.num_seats = max(num_samples, beam_width)
+        sequence.fork_scripts = tuple(forced_forks)
+        if beam_width > 1:
+            sequence.beams = BeamSearch(sequence, beam_width)
+            self._searches.append(sequence.beams)
         sequence.chain = self.block_manager.cache.chain(sequence.token_ids, adapter)
         self.sequences.add(sequence)
         self.scheduler.waiting.append(sequence)
@@ -163,22 +157,46 @@ class Engine:
             prompt = tuple(sequence.token_ids)
             self._emit(
                 SequenceSubmitted(
-                    sequence.id, sequence.name, len(prompt), max_new_tokens, prompt, adapter
+                    sequence.id,
+                    sequence.name,
+                    len(prompt),
+                    max_new_tokens,
+                    prompt,
+                    adapter,
+                    num_samples,
+                    beam_width,
                 )
             )
         return sequence.id
 
+    def fork(
+        self,
+        seq_id: SeqId,
+        sampling: SamplingParams | None = None,
+        *,
+        name: str | None = None,
+        forced_ids: SequenceOf[int] | None = None,
+    ) -> SeqId:
+        """A sequence that goes on from another's tokens and holds its pages too, the partial tail
+        included; whoever writes there first gets a copy.
+
+        Raises SequenceNotFound, IllegalTransition for one that has finished, ConfigError if no
+        more sequences may run.
+        """
+        self._check_alive()
+        parent = self.sequences.get(seq_id)
+        check_fork(self.model, self.config, parent, len(self.scheduler.running), forced_ids)
+        self._has_idled = False
+        return self._families.fork(parent, sampling, name=name, forced_ids=forced_ids).id
+
     def abort(self, seq_id: SeqId) -> None:
-        """End a sequence now and release its pages. SequenceNotFound, IllegalTransition."""
+        """End a sequence and all forked from it now, and release their pages. SequenceNotFound,
+        IllegalTransition if all of them have ended."""
         self._check_alive()
         sequence = self.sequences.get(seq_id)
-        if not sequence.is_active:
+        if not self._families.abort(sequence):
             raise IllegalTransition(f"{sequence.id} has finished and cannot be aborted")
-        queue = self.scheduler.running if sequence.is_running else self.scheduler.waiting
-        queue.remove(sequence)
         self._has_idled = False
-        sequence.finish(FinishReason.ABORTED)
-        self._leave(sequence)
 
     def change_limits(self, max_tokens_per_step: int, chunk_size: int | None) -> None:
         """Another budget and chunk size from the next step on. ConfigError."""
@@ -186,39 +204,6 @@ class Engine:
         self.config = self.scheduler.config = replace(
             self.config, max_tokens_per_step=max_tokens_per_step, chunk_size=chunk_size
         )
-
-    def _check_request(
-        self, prompt_ids: SequenceOf[int], max_new_tokens: int, forced_ids: SequenceOf[int] | None
-    ) -> None:
-        if not len(prompt_ids):
-            raise ConfigError("the prompt is empty: at least one token is needed")
-        check_int("max_new_tokens", max_new_tokens, 1)
-        limit = MAX_TOKEN_ID + 1 if self.model is None else self.model.vocab_size
-        check_token_ids("prompt", prompt_ids, limit)
-        if self.max_seq_len is not None and len(prompt_ids) >= self.max_seq_len:
-            raise ConfigError(
-                f"the prompt has {len(prompt_ids)} tokens, which leaves no room in a context of "
-                f"{self.max_seq_len}; shorten it to {self.max_seq_len - 1} or fewer"
-            )
-        if forced_ids is not None:
-            check_token_ids("forced output", forced_ids, limit)
-        if self.model is None and len(forced_ids or ()) < max_new_tokens:
-            raise ConfigError(
-                f"without a model all {max_new_tokens} output tokens must be given, "
-                f"got {len(forced_ids or ())}"
-            )
-
-    def _check_fits(self, max_tokens: int) -> None:
-        if self.max_seq_len is not None:
-            max_tokens = min(max_tokens, self.max_seq_len)
-        # The last sampled token is never computed, so it needs no slot.
-        needed = -(-(max_tokens - 1) // self.config.block_size)
-        if self.config.reject_impossible and needed > self.config.num_pages:
-            raise ConfigError(
-                f"the request needs up to {needed} pages of {self.config.block_size} slots for "
-                f"{max_tokens} tokens, the pool has {self.config.num_pages}; enlarge the "
-                "pool, shorten the prompt, or ask for fewer new tokens"
-            )
 
     def _check_alive(self) -> None:
         if self._is_failed:
@@ -249,7 +234,7 @@ class Engine:
         self._is_failed = False
         outcome = self._commit(plan, logits)
         self.num_steps += 1
-        self._has_idled = not (plan.sequences or plan.preempted)
+        self._has_idled = not (plan.sequences or plan.preempted or outcome.logprobs)
         return outcome
 
     def _execute(self, plan: StepPlan) -> NDArray[np.float32] | None:
@@ -296,7 +281,7 @@ class Engine:
 
     def _commit(self, plan: StepPlan, logits: NDArray[np.float32] | None) -> StepOutcome:
         """Book what was computed, append the sampled tokens, let the finished go."""
-        outcome = StepOutcome(plan, [], [], {})
+        outcome = StepOutcome(plan, [], [], {}, [])
         emit, sampled = self._emit, outcome.sampled
         if emit is not None:
             for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
@@ -309,37 +294,81 @@ class Engine:
                 if stop < known:
                     sampled.append(None)
                     continue
+            row = len(sampled)
+            if sequence.beams is not None:
+                self._offer(sequence, logits, row)
+                sampled.append(None)
+                continue
             if known < len(sequence.script):
                 token_id = sequence.script[known]
             else:
-                assert logits is not None
-                picked = sample_token(
-                    logits[len(sampled)], sequence.sampling, sequence.num_generated
-                )
-                token_id = picked.token_id
-                outcome.logprobs[sequence.id] = picked.top_logprobs
-            is_last = sequence.append_token(token_id)
+                token_id = self._pick(sequence, logits, row, outcome)
+            if sequence.num_seats > 1:
+                self._fork_samples(sequence, logits, row, outcome)
             sampled.append(token_id)
-            if emit is not None:
-                emit((SAMPLED, sequence.number, token_id))
-            if is_last:
-                outcome.finished.append(sequence.id)
-                self._leave(sequence)
+            self._take_token(sequence, token_id, outcome)
+        if self._searches:
+            self._advance_beams(outcome)
         if outcome.finished:
             self.scheduler.running = [s for s in self.scheduler.running if s.is_active]
+        outcome.finished[:0] = plan.given_up
         return outcome
+
+    def _pick(
+        self,
+        sequence: Sequence,
+        logits: NDArray[np.float32] | None,
+        row: int,
+        outcome: StepOutcome,
+    ) -> int:
+        """The next token of a sequence whose tokens are all computed."""
+        known = len(sequence.token_ids)
+        if known < len(sequence.script):
+            return sequence.script[known]
+        assert logits is not None
+        picked = sample_token(logits[row], sequence.sampling, sequence.num_generated)
+        outcome.logprobs[sequence.id] = picked.top_logprobs
+        return picked.token_id
+
+    def _take_token(self, sequence: Sequence, token_id: int, outcome: StepOutcome) -> None:
+        is_last = sequence.append_token(token_id)
+        if self._emit is not None:
+            self._emit((SAMPLED, sequence.number, token_id))
+        if is_last:
+            outcome.finished.append(sequence.id)
+            self._families.leave(sequence)
+
+    def _offer(self, beam: Sequence, logits: NDArray[np.float32] | None, row: int) -> None:
+        assert logits is not None and beam.beams is not None
+        beam.num_computed = len(beam.token_ids)
+        beam.beams.offer(beam, top_logprobs(logits[row], beam.beams.width))
 
     def _book_prefill(self, sequence: Sequence, stop: int) -> None:
         sequence.advance_prefill(stop - sequence.num_computed)
         if self._emit is not None and sequence.is_decoding:
             self._emit(StateChanged(sequence.id, sequence.state.name))
 
-    def _leave(self, sequence: Sequence) -> None:
-        assert sequence.finish_reason is not None
-        if self._emit is not None:
-            self._emit(SequenceFinished(sequence.id, sequence.finish_reason.value))
-            self._emit(StateChanged(sequence.id, sequence.state.name))
-        self.block_manager.release(sequence.id)
+    def _fork_samples(
+        self, sequence: Sequence, logits: NDArray[np.float32] | None, row: int, outcome: StepOutcome
+    ) -> None:
+        """Once a prompt is computed: its further samples, each with its first token."""
+        for sample in self._families.fork_samples(sequence):
+            outcome.forked.append(sample.id)
+            self._take_token(sample, self._pick(sample, logits, row, outcome), outcome)
+
+    def _advance_beams(self, outcome: StepOutcome) -> None:
+        for search in self._searches:
+            search.forget_ended()
+            if search.is_ready:
+                candidates = {beam.id: search.candidates(beam) for beam in search.beams}
+                began, ended = self._families.advance(search)
+                outcome.forked.extend(sequence.id for sequence in began)
+                outcome.finished.extend(sequence.id for sequence in ended)
+                for sequence in began:
+                    assert sequence.parent_id is not None
+                    candidates[sequence.id] = candidates[sequence.parent_id]
+                outcome.logprobs.update(candidates)
+        self._searches = [search for search in self._searches if search.beams]
 
     # ---- looking ---------------------------------------------------------------------------
 

@@ -15,7 +15,8 @@ from typing import NamedTuple, cast
 
 class SequenceSubmitted(NamedTuple):
     """A request joined the back of the waiting queue. `prompt_ids` is empty when a foreign trace
-    does not tell tokens."""
+    does not tell tokens. With `num_samples` or `beam_width` above 1 it is forked once its prompt is
+    computed."""
 
     seq_id: int
     name: str
@@ -23,6 +24,21 @@ class SequenceSubmitted(NamedTuple):
     max_new_tokens: int
     prompt_ids: tuple[int, ...] = ()
     adapter: str | None = None
+    num_samples: int = 1
+    beam_width: int = 1
+
+
+class SequenceForked(NamedTuple):
+    """`seq_id` goes on from the first `num_tokens` tokens of `parent_id`, of which `num_computed`
+    have their K/V in pages that both hold from now on (one PageShared each follows). It joined the
+    end of the running list, or with `num_computed` 0 the back of the waiting queue."""
+
+    seq_id: int
+    parent_id: int
+    name: str
+    max_new_tokens: int
+    num_tokens: int
+    num_computed: int
 
 
 class PrefixLookedUp(NamedTuple):
@@ -69,12 +85,26 @@ class PageAllocated(NamedTuple):
 
 
 class PageShared(NamedTuple):
-    """A prefix hit put a page that exists into one more page table."""
+    """A prefix hit or a fork put a page that exists into one more page table."""
 
     page_id: int
     ref_count: int
     seq_id: int
     logical_index: int
+
+
+class PageCopied(NamedTuple):
+    """Copy-on-write: `seq_id` was to write into `source_id`, which others hold too. The head of the
+    free queue took over its first `num_slots` slots and its place in the page table; the source is
+    left with `source_ref_count` owners."""
+
+    page_id: int
+    generation: int
+    source_id: int
+    source_ref_count: int
+    seq_id: int
+    logical_index: int
+    num_slots: int
 
 
 class PageHashed(NamedTuple):
@@ -98,10 +128,11 @@ class PageReleased(NamedTuple):
 
 class SequenceAdmitted(NamedTuple):
     """The head of the waiting queue joined the end of the running list with `num_cached` tokens
-    it need not compute."""
+    from the prefix cache and `num_restored` from the host, which it need not compute."""
 
     seq_id: int
     num_cached: int = 0
+    num_restored: int = 0
 
 
 class SequenceScheduled(NamedTuple):
@@ -114,11 +145,31 @@ class SequenceScheduled(NamedTuple):
 
 class SequencePreempted(NamedTuple):
     """Out of pages for `by`: the sequence lost its pages and `num_lost` computed tokens, and waits
-    at the front of the queue. What it generated is kept."""
+    at the front of the queue, or right behind `behind` there. What it generated is kept; with a
+    SwappedOut, what it computed too."""
 
     seq_id: int
     by: int
     num_lost: int
+    behind: int | None = None
+
+
+class SwappedOut(NamedTuple):
+    """The K/V of a preempted sequence's `num_tokens` computed tokens were copied to host pages."""
+
+    seq_id: int
+    num_tokens: int
+    host_page_ids: tuple[int, ...]
+
+
+class SwappedIn(NamedTuple):
+    """The K/V of `num_tokens` tokens from position `start` were copied back from the host into
+    pages of the pool, and the sequence let go of its host pages. What lies before `start` was found
+    in the prefix cache."""
+
+    seq_id: int
+    start: int
+    num_tokens: int
 
 
 class SlotsWritten(NamedTuple):
@@ -144,7 +195,8 @@ class StateChanged(NamedTuple):
 
 
 class SequenceFinished(NamedTuple):
-    """The sequence left the engine. reason: eos, stop, max_length, aborted."""
+    """The sequence left the engine, its host pages included. reason: eos, stop, max_length,
+    aborted, preempted (given up for want of pages), pruned (a beam that fell out)."""
 
     seq_id: int
     reason: str
@@ -152,16 +204,20 @@ class SequenceFinished(NamedTuple):
 
 Event = (
     SequenceSubmitted
+    | SequenceForked
     | PrefixLookedUp
     | AdmissionDeferred
     | PageEvicted
     | PageAllocated
     | PageShared
+    | PageCopied
     | PageHashed
     | PageReleased
     | SequenceAdmitted
     | SequenceScheduled
     | SequencePreempted
+    | SwappedOut
+    | SwappedIn
     | SlotsWritten
     | TokenSampled
     | StateChanged

@@ -2,7 +2,7 @@
 
 Invariants: the checks need the read model and the events only, never an engine; a violation names
 the rule, whom it is about, and both numbers. Numbers that are missing from the table stand for
-rules that need a model or a family of sequences.
+rules that need a model.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ RULES: dict[int, Rule] = {
         "A findable hash points at a full page with exactly the tokens and the adapter it stands "
         "for.",
     ),
-    6: Rule("hashed pages are never written", "A hashed page is never written again."),
+    6: Rule(
+        "shared content is never written",
+        "A hashed page is never written again, and a page that others hold too is copied first.",
+    ),
     7: Rule(
         "something makes progress",
         "No sequence waits while nothing runs and nothing will change.",
@@ -76,6 +79,10 @@ RULES: dict[int, Rule] = {
         "Attention reads only slots below computed plus scheduled, all written for this sequence's "
         "tokens.",
     ),
+    12: Rule(
+        "who left holds nothing",
+        "No page is held by a finished or aborted sequence, nor by a fork of one that was aborted.",
+    ),
 }
 
 _STATE_RULES: dict[int, Callable[[Snapshot], Iterator[Finding]]] = {
@@ -84,6 +91,7 @@ _STATE_RULES: dict[int, Callable[[Snapshot], Iterator[Finding]]] = {
     3: state_rules.tables_point_at_their_own_pages,
     4: state_rules.tables_cover_what_is_computed,
     5: state_rules.hashes_tell_the_content,
+    12: state_rules.who_left_holds_nothing,
 }
 _STEP_RULES: dict[int, Callable[[CheckedStep], Iterator[Finding]]] = {
     6: step_rules.hashed_pages_are_never_written,
@@ -95,7 +103,7 @@ _STEP_RULES: dict[int, Callable[[CheckedStep], Iterator[Finding]]] = {
 
 
 def check_snapshot(snapshot: Snapshot) -> list[Violation]:
-    """What breaks rules 1 to 5 at the end of a step (or before the first), by rule number."""
+    """What breaks rules 1 to 5 and 12 at the end of a step, or before the first."""
     return [
         _violation(number, finding)
         for number, rule in _STATE_RULES.items()

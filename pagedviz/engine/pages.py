@@ -128,6 +128,18 @@ class KvPagePool:
         self.fills[page_id] = 0
         return page_id
 
+    @property
+    def has_storage(self) -> bool:
+        """Whether anything was ever stored; an engine without a model only keeps books."""
+        return "keys" in self.__dict__
+
+    def copy_page(self, source_id: PageId, page_id: PageId, num_slots: int) -> None:
+        """Copy the K/V of a page's first slots; `page_id` then holds just these."""
+        self.fills[page_id] = min(self.fills[source_id], num_slots)
+        if self.has_storage:
+            for storage in (self.keys, self.values):
+                storage[:, page_id, :num_slots] = storage[:, source_id, :num_slots]
+
     def release_page(self, page_id: int) -> int:
         """One owner fewer; returns the ref_count. At 0 the caller queues the page. DoubleFree."""
         page_id = self.check_page(page_id)

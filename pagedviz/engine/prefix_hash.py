@@ -98,6 +98,13 @@ class PrefixChain:
         self.pages: list[tuple[int, ...]] = []
         self.state = prefix_hash_seed(adapter)
 
+    def fork(self, token_ids: Sequence[int]) -> PrefixChain:
+        """The chain of a sequence that starts with the same tokens and goes its own way."""
+        child = PrefixChain(token_ids, self.block_size, self.adapter)
+        child.hashes, child.pages = self.hashes.copy(), self.pages.copy()
+        child.state = self.state
+        return child
+
     def extend(self) -> None:
         """Hash the pages that the sequence has filled since the last call."""
         size = self.block_size

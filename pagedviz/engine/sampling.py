@@ -7,7 +7,7 @@ temperature.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,11 @@ class SamplingParams:
     seed: int = 0
     stop_ids: tuple[int, ...] = ()
     num_logprobs: int = 5
+
+    def of_sample(self, number: int) -> SamplingParams:
+        """The parameters of parallel sample `number`: sample 0 draws with the seed itself, each
+        further one with the next."""
+        return replace(self, seed=(self.seed + number) % (1 << 64))
 
     def __post_init__(self) -> None:
         for name, low, high in (("temperature", 0, 100), ("top_p", 0, 1), ("min_p", 0, 1)):

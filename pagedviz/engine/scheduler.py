@@ -24,42 +24,61 @@ from pagedviz.engine.events import (
     Emit,
     PrefixLookedUp,
     SequenceAdmitted,
+    SequenceFinished,
     SequencePreempted,
     StateChanged,
+    SwappedIn,
+    SwappedOut,
 )
+from pagedviz.engine.host_pool import HostPool
 from pagedviz.engine.ids import SeqId
 from pagedviz.engine.prefix_cache import Entry
-from pagedviz.engine.sequence import Sequence
+from pagedviz.engine.sequence import FinishReason, Sequence
 
 
 class StepPlan(NamedTuple):
     """What one step computes: `num_tokens[i]` tokens of `sequences[i]` from its `num_computed` on.
 
-    num_cached: prefix hits in tokens, of the sequences admitted in this step. preempted: in order.
+    num_cached: prefix hits in tokens, of the sequences admitted in this step. preempted: in order;
+    given_up: those of them that will not be resumed.
     """
 
     sequences: list[Sequence]
     num_tokens: list[int]
     num_cached: dict[SeqId, int]
     preempted: list[SeqId]
+    given_up: list[SeqId]
 
 
 class Scheduler:
     def __init__(
-        self, config: EngineConfig, block_manager: BlockManager, emit: Emit | None = None
+        self,
+        config: EngineConfig,
+        block_manager: BlockManager,
+        emit: Emit | None = None,
+        host: HostPool | None = None,
     ) -> None:
         self.config = config
         self.running: list[Sequence] = []
         self.waiting: deque[Sequence] = deque()
         self._block_manager = block_manager
+        self._host = host or HostPool(0, block_manager.pool)
         self._emit = emit
         self._last_lookup: PrefixLookedUp | None = None
 
+    def discard(self, sequence: Sequence) -> None:
+        """Take a sequence out of the list or queue that it is in."""
+        (self.running if sequence in self.running else self.waiting).remove(sequence)
+
     def schedule(self) -> StepPlan:
-        plan = StepPlan([], [], {}, [])
+        plan = StepPlan([], [], {}, [], [])
         budget = self._schedule_running(plan, self.config.max_tokens_per_step)
         while self.waiting and self._admit(self.waiting[0], plan, budget):
             budget -= plan.num_tokens[-1]
+        if self.waiting and self.running and not plan.sequences and not plan.preempted:
+            # All that run are beams waiting for others that are not let in: their pages are for
+            # these. A victim goes to the back, or two would take turns for ever.
+            self._preempt_last(plan, by=self.waiting[0], behind=self.waiting[-1])
         return plan
 
     def _schedule_running(self, plan: StepPlan, budget: int) -> int:
@@ -75,11 +94,11 @@ class Scheduler:
             wanted = len(sequence.token_ids) - start
             if wanted > 1:
                 wanted = min(wanted, chunk_size, budget)
+            elif not wanted:
+                continue  # a beam that waits for the others
             if start + wanted > sequence.table.quiet_until:
                 # A preemption shortens the tail of the list that is being walked.
-                if start + wanted > sequence.table.capacity and not self._reserve(
-                    sequence, start + wanted, plan
-                ):
+                if not self._reserve(sequence, start, start + wanted, plan):
                     break
                 turned.append((sequence.id, start + wanted))
             sequences.append(sequence)
@@ -90,32 +109,60 @@ class Scheduler:
         self._block_manager.hash_pages(turned)
         return budget
 
-    def _reserve(self, sequence: Sequence, num_tokens: int, plan: StepPlan) -> bool:
+    def _reserve(self, sequence: Sequence, start: int, stop: int, plan: StepPlan) -> bool:
         """Make room, preempting from the end of the running list; False if it hits itself."""
         while True:
             try:
-                self._block_manager.reserve(sequence.id, num_tokens)
+                self._block_manager.reserve(sequence.id, stop, write_from=start)
                 return True
             except OutOfPages:
                 if self._preempt_last(plan, by=sequence) is sequence:
                     return False
 
-    def _preempt_last(self, plan: StepPlan, by: Sequence) -> Sequence:
+    def _preempt_last(
+        self, plan: StepPlan, by: Sequence, behind: Sequence | None = None
+    ) -> Sequence:
+        """Take the pages of the last running sequence, which then comes first in the waiting
+        queue, or last if it is behind the last now."""
         victim = self.running.pop()
-        num_lost = victim.preempt()
+        plan.preempted.append(victim.id)
+        num_computed = victim.preempt()
+        host_ids = self._copy_out(victim, num_computed)
+        is_given_up = self.config.preemption == "abort"
+        if is_given_up:
+            victim.finish(FinishReason.PREEMPTED)
+            plan.given_up.append(victim.id)
+        else:
+            (self.waiting.appendleft if behind is None else self.waiting.append)(victim)
         if self._emit is not None:
-            self._emit(SequencePreempted(victim.id, by.id, num_lost))
+            num_lost = 0 if host_ids else num_computed
+            place = None if behind is None else behind.id
+            self._emit(SequencePreempted(victim.id, by.id, num_lost, place))
+            if host_ids:
+                self._emit(SwappedOut(victim.id, num_computed, tuple(host_ids)))
+            if is_given_up:
+                self._emit(SequenceFinished(victim.id, FinishReason.PREEMPTED.value))
             self._emit(StateChanged(victim.id, victim.state.name))
         self._block_manager.release(victim.id)
-        self.waiting.appendleft(victim)
-        plan.preempted.append(victim.id)
         return victim
+
+    def _copy_out(self, victim: Sequence, num_computed: int) -> list[int] | None:
+        """The host pages that took a victim's K/V; None if it is not to be swapped or the host has
+        no room, so that it must be computed again."""
+        if self.config.preemption != "swap":
+            return None
+        num_pages = -(-num_computed // self.config.block_size)
+        host_ids = self._host.copy_out(victim.table.page_ids[:num_pages])
+        if host_ids:
+            victim.leave_on_host(num_computed, host_ids)
+        return host_ids
 
     def _admit(self, sequence: Sequence, plan: StepPlan, budget: int) -> bool:
         """Start the head of the waiting queue, or say why it stays."""
         block_manager, config = self._block_manager, self.config
         block_size = config.block_size
-        if plan.preempted or not budget or len(self.running) >= config.max_running:
+        seats = sum(s.num_seats for s in self.running) + sequence.num_seats
+        if plan.preempted or not budget or seats > config.max_running:
             reason = "preempting_step" if plan.preempted else "max_running" if budget else "budget"
             self._defer(
                 sequence, reason, block_manager.pages_needed(sequence.id, sequence.num_tokens)
@@ -125,25 +172,43 @@ class Scheduler:
         if sequence.chain is not None:
             hits = block_manager.cache.walk(sequence.chain, sequence.num_tokens)
         num_cached = len(hits) * block_size
+        # A beam may have computed all its tokens before it was swapped out.
+        start = min(max(num_cached, sequence.num_swapped or 0), sequence.num_tokens - 1)
         self._report_lookup(sequence, hits)
-        wanted = min(sequence.num_tokens - num_cached, budget, config.chunk_size or budget)
-        refusal = self._refusal(sequence, hits, num_cached + wanted)
+        wanted = min(sequence.num_tokens - start, budget, config.chunk_size or budget)
+        refusal = self._refusal(sequence, hits, start + wanted)
         if refusal is not None:
             self._defer(sequence, *refusal)
             return False
-        block_manager.reserve(sequence.id, num_cached + wanted, hits)
-        block_manager.hash_pages([(sequence.id, num_cached + wanted)])
+        block_manager.reserve(sequence.id, start + wanted, hits)
+        self._copy_in(sequence, num_cached, start)
+        block_manager.hash_pages([(sequence.id, start + wanted)])
         self.running.append(self.waiting.popleft())
-        sequence.admit(num_cached)
+        sequence.admit(num_cached, start - num_cached)
         plan.sequences.append(sequence)
         plan.num_tokens.append(wanted)
         plan.num_cached[sequence.id] = num_cached
         self._last_lookup = None
         if self._emit is not None:
-            self._emit(SequenceAdmitted(sequence.id, num_cached))
+            self._emit(SequenceAdmitted(sequence.id, num_cached, start - num_cached))
             self._emit(StateChanged(sequence.id, sequence.state.name))
-            self._emit((SCHEDULED, sequence.number, num_cached, wanted))
+            self._emit((SCHEDULED, sequence.number, start, wanted))
         return True
+
+    def _copy_in(self, sequence: Sequence, num_cached: int, stop: int) -> None:
+        """Bring back the tokens below `stop` that a sequence left on the host, but for those that
+        the prefix cache has."""
+        if sequence.num_swapped is None:
+            return
+        host_ids = sequence.leave_host()
+        if stop > num_cached:
+            first, last = num_cached // self.config.block_size, -(-stop // self.config.block_size)
+            page_ids = sequence.table.page_ids
+            self._host.copy_in(host_ids[first:last], page_ids[first:last])
+            self._block_manager.pool.mark_filled(page_ids, stop)
+        self._host.release(host_ids)
+        if self._emit is not None:
+            self._emit(SwappedIn(sequence.id, num_cached, stop - num_cached))
 
     def _refusal(
         self, sequence: Sequence, hits: list[Entry], num_tokens: int

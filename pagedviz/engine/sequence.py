@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from pagedviz.engine.errors import ConfigError, IllegalTransition
 from pagedviz.engine.ids import AdapterKey, SeqId
@@ -22,15 +23,20 @@ from pagedviz.engine.page_table import PageTable
 from pagedviz.engine.prefix_hash import PrefixChain
 from pagedviz.engine.sampling import SamplingParams
 
+if TYPE_CHECKING:  # a search holds sequences
+    from pagedviz.engine.beams import BeamSearch
+
 
 class FinishReason(Enum):
-    """Why a sequence stopped. PREEMPTED: given up for want of pages, not to be resumed."""
+    """Why a sequence stopped. PREEMPTED: given up for want of pages, not to be resumed. PRUNED: a
+    beam that fell out of the best."""
 
     EOS = "eos"
     STOP = "stop"
     MAX_LENGTH = "max_length"
     PREEMPTED = "preempted"
     ABORTED = "aborted"
+    PRUNED = "pruned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +77,19 @@ class Sequence:
 
     script: prompt + output tokens given from outside: where it reaches, nothing is sampled.
     number: the id as a plain int. table: the block manager's own object. end_reasons: tokens that
-    end the sequence.
+    end the sequence. parent_id: what it was forked from. num_seats: running sequences that it will
+    have become once its prompt is computed; fork_scripts: output tokens of the further ones. beams:
+    the search it is a hypothesis of. num_swapped, host_page_ids: what waits on the host.
     """
 
     __slots__ = (
         "adapter_id",
+        "beams",
         "chain",
         "end_reasons",
         "finish_reason",
+        "fork_scripts",
+        "host_page_ids",
         "id",
         "is_running",
         "max_new_tokens",
@@ -86,9 +97,13 @@ class Sequence:
         "name",
         "num_cached",
         "num_computed",
+        "num_forks",
         "num_preemptions",
         "num_prompt_tokens",
+        "num_seats",
+        "num_swapped",
         "number",
+        "parent_id",
         "sampling",
         "script",
         "table",
@@ -130,6 +145,49 @@ class Sequence:
         self.num_preemptions = 0
         self.is_running = False
         self.finish_reason: FinishReason | None = None
+        self.parent_id: SeqId | None = None
+        self.num_seats = 1
+        self.num_forks = 0
+        self.fork_scripts: tuple[SequenceOf[int], ...] = ()
+        self.beams: BeamSearch | None = None
+        self.num_swapped: int | None = None
+        self.host_page_ids: list[int] = []
+
+    def fork(
+        self,
+        id: SeqId,
+        sampling: SamplingParams | None = None,
+        *,
+        name: str | None = None,
+        forced_ids: SequenceOf[int] | None = None,
+    ) -> Sequence:
+        """A sequence with the same tokens, of which the same are computed if this one runs.
+
+        forced_ids: output tokens to come. IllegalTransition if this one has finished.
+        """
+        if not self.is_active:
+            raise IllegalTransition(f"{self.id} has finished and cannot be forked")
+        child = Sequence(
+            id,
+            self.token_ids,
+            sampling or self.sampling,
+            self.adapter_id,
+            self.max_new_tokens,
+            name=name,
+            forced_ids=forced_ids,
+        )
+        child.num_prompt_tokens = self.num_prompt_tokens
+        child.max_tokens = self.max_tokens
+        child.end_reasons |= {
+            token_id: reason
+            for token_id, reason in self.end_reasons.items()
+            if reason is FinishReason.EOS
+        }
+        child.parent_id = self.id
+        child.is_running = self.is_running
+        child.num_computed = self.num_computed
+        child.chain = None if self.chain is None else self.chain.fork(child.token_ids)
+        return child
 
     def __repr__(self) -> str:
         return f"<{self.id} {self.state.name} {self.num_computed}/{self.num_tokens}>"
@@ -177,17 +235,20 @@ class Sequence:
         """Prompt + generated tokens while decoding or finished, computed tokens otherwise."""
         return self.num_tokens if self.is_decoding or not self.is_active else self.num_computed
 
-    def admit(self, num_cached: int = 0) -> None:
-        """Start running with `num_cached` tokens found in the prefix cache. IllegalTransition."""
+    def admit(self, num_cached: int = 0, num_restored: int = 0) -> None:
+        """Start running with `num_cached` tokens found in the prefix cache and `num_restored` after
+        them copied back from the host. IllegalTransition."""
+        num_ready = num_cached + num_restored
         if self.is_running or not self.is_active:
             raise IllegalTransition(f"{self.id} is {self.state.name} and cannot be admitted")
-        if not 0 <= num_cached < self.num_tokens:
+        if not 0 <= num_ready < self.num_tokens:
             raise IllegalTransition(
-                f"{self.id} cannot start with {num_cached} cached tokens of {self.num_tokens}: "
+                f"{self.id} cannot start with {num_ready} cached tokens of {self.num_tokens}: "
                 "at least one must be computed"
             )
         self.is_running = True
-        self.num_computed = self.num_cached = num_cached
+        self.num_cached = num_cached
+        self.num_computed = num_ready
 
     def advance_prefill(self, chunk_len: int) -> None:
         """`chunk_len` more tokens have been computed. IllegalTransition outside prefill or past the
@@ -214,10 +275,12 @@ class Sequence:
         return self.append_token(token_id)
 
     def append_token(self, token_id: int) -> bool:
-        """`push_token` for a caller that knows the sequence is decoding: this runs for every
-        sequence in every step."""
+        """`push_token` for a caller that knows the token is due: this runs for every sequence in
+        every step. A beam may get one that it had offered before it was preempted."""
         tokens = self.token_ids
-        self.num_computed = known = len(tokens)
+        known = len(tokens)
+        if self.is_running:
+            self.num_computed = known
         tokens.append(token_id)
         if token_id in self.end_reasons:
             self.finish(self.end_reasons[token_id])
@@ -239,6 +302,17 @@ class Sequence:
         self.num_computed = self.num_cached = 0
         self.num_preemptions += 1
         return num_lost
+
+    def leave_on_host(self, num_tokens: int, host_page_ids: list[int]) -> None:
+        """The K/V of its first tokens were copied to host pages. IllegalTransition if it runs."""
+        if self.is_running or not self.is_active:
+            raise IllegalTransition(f"{self.id} is {self.state.name} and cannot be swapped out")
+        self.num_swapped, self.host_page_ids = num_tokens, host_page_ids
+
+    def leave_host(self) -> list[int]:
+        """Nothing of it lies on the host any more; returns the host pages it had."""
+        host_page_ids, self.host_page_ids, self.num_swapped = self.host_page_ids, [], None
+        return host_page_ids
 
     def finish(self, reason: FinishReason) -> None:
         """End for good. IllegalTransition if it has ended already."""

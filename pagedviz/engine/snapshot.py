@@ -40,6 +40,9 @@ class SequenceView(NamedTuple):
     num_computed: tokens whose K/V exist. num_scheduled: tokens of the step under way.
     page_ids, generations: the page table, logical index -> page and the use it was given in.
     num_cached: tokens that came from the prefix cache at the last admission.
+    parent_id: the sequence it was forked from.
+    num_swapped, host_page_ids: tokens whose K/V lie in host pages, None and empty unless swapped
+    out.
     """
 
     seq_id: int
@@ -56,6 +59,9 @@ class SequenceView(NamedTuple):
     page_ids: tuple[int, ...] = ()
     generations: tuple[int, ...] = ()
     finish_reason: str | None = None
+    parent_id: int | None = None
+    num_swapped: int | None = None
+    host_page_ids: tuple[int, ...] = ()
 
     @property
     def num_tokens(self) -> int:

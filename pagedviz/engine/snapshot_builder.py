@@ -47,6 +47,9 @@ def build_snapshot(
                 page_ids=tuple(table.page_ids),
                 generations=tuple(table.generations),
                 finish_reason=None if reason is None else reason.value,
+                parent_id=sequence.parent_id,
+                num_swapped=sequence.num_swapped,
+                host_page_ids=tuple(sequence.host_page_ids),
             )
         )
     return Snapshot(

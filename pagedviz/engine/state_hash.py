@@ -9,7 +9,7 @@ same fields computes the same number: paths, values and arithmetic below are all
                                    one place does not renumber what stands behind it)
     seq/<id>/index|name|adapter|num_prompt_tokens|max_new_tokens|num_tokens|token/<i>|state|
              num_computed|num_scheduled|num_cached|num_preemptions|page/<i>|generation/<i>|
-             finish_reason
+             finish_reason|parent|num_swapped|host/<i>
 
 A field that is None has no part in the sum. A page hash counts as its 16 hexadecimal digits.
 """
@@ -173,6 +173,11 @@ def _sequence_fields(index: int, sequence: SequenceView) -> Iterator[Field]:
     yield from _numbered(f"{prefix}/generation", sequence.generations)
     if sequence.finish_reason is not None:
         yield f"{prefix}/finish_reason", sequence.finish_reason
+    if sequence.parent_id is not None:
+        yield f"{prefix}/parent", int(sequence.parent_id)
+    if sequence.num_swapped is not None:
+        yield f"{prefix}/num_swapped", sequence.num_swapped
+    yield from _numbered(f"{prefix}/host", sequence.host_page_ids)
 
 
 def _numbered(prefix: str, values: tuple[int | None, ...]) -> Iterator[Field]:

@@ -248,3 +248,33 @@ def _roll(state: int, page: tuple[int | None, ...]) -> int:
 
 def _page(snapshot: Snapshot, page_id: int) -> PageView | None:
     return snapshot.pages[page_id] if 0 <= page_id < len(snapshot.pages) else None
+
+
+def who_left_holds_nothing(snapshot: Snapshot) -> Iterator[Finding]:
+    """Rule 12. No page is held by a finished sequence, nor by a fork of an aborted one."""
+    aborted: dict[int, int] = {}  # sequence -> the one that was aborted: itself or an ancestor
+    for sequence in snapshot.sequences:
+        seq_id = sequence.seq_id
+        ancestor = None if sequence.parent_id is None else aborted.get(sequence.parent_id)
+        if ancestor is not None:
+            aborted[seq_id] = ancestor
+        elif sequence.finish_reason == "aborted":
+            aborted[seq_id] = seq_id
+        held = len(sequence.page_ids) + len(sequence.host_page_ids)
+        if sequence.finish_reason is not None and held:
+            yield Finding(
+                f"seq:{seq_id:d} has finished ({sequence.finish_reason}) and holds {held} pages",
+                _first(sequence),
+                seq_id,
+            )
+        elif ancestor is not None and sequence.finish_reason is None:
+            yield Finding(
+                f"seq:{seq_id:d} was forked from seq:{ancestor:d}, which was aborted, and still "
+                f"holds {held} pages",
+                _first(sequence),
+                seq_id,
+            )
+
+
+def _first(sequence: SequenceView) -> int | None:
+    return sequence.page_ids[0] if sequence.page_ids else None

@@ -13,16 +13,19 @@ from typing import NamedTuple
 from pagedviz.engine.events import (
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
     PageShared,
     SequenceAdmitted,
     SequenceFinished,
+    SequenceForked,
     SequencePreempted,
     SequenceScheduled,
     SequenceSubmitted,
     SlotsWritten,
+    SwappedIn,
     TokenSampled,
 )
 from pagedviz.engine.snapshot import Snapshot
@@ -49,6 +52,15 @@ class Overwritten(NamedTuple):
     page_hash: int
 
 
+class SharedWrite(NamedTuple):
+    """A write into a page that is not findable and that `num_owners` sequences held."""
+
+    seq_id: int
+    page_id: int
+    offset: int
+    num_owners: int
+
+
 class Unwritten(NamedTuple):
     """Attention of `seq_id` needed `needed` slots of its page `logical_index`, `fill` had been
     written; page_id None = it held no such page."""
@@ -73,6 +85,7 @@ class StepFacts:
     def __init__(self, before: Snapshot, events: Sequence[Event]) -> None:
         self.scheduled: list[Scheduled] = []
         self.overwritten: list[Overwritten] = []
+        self.shared_writes: list[SharedWrite] = []
         self.unwritten: list[Unwritten] = []
         self.unplanned: list[Unplanned] = []
         self.hits: dict[int, int] = {}
@@ -87,6 +100,8 @@ class StepFacts:
         self._pages = before.pages
         self._fills: dict[int, int] = {}
         self._tables = {s.seq_id: list(s.page_ids) for s in before.sequences if s.page_ids}
+        # Only forks hold an unhashed page together, so only with them need owners be counted.
+        self._has_forks = any(s.parent_id is not None for s in before.sequences)
         self._computed = {s.seq_id: s.num_computed for s in before.sequences}
         self._known = {s.seq_id: s.num_tokens for s in before.sequences}
         self._planned: dict[int, tuple[int, int]] = {}
@@ -114,6 +129,12 @@ class StepFacts:
             case PageShared():
                 self.hits[event.page_id] = event.seq_id
                 self._tables.setdefault(event.seq_id, []).append(event.page_id)
+            case PageCopied():
+                self.hashes[event.page_id] = None
+                self._fills[event.page_id] = min(event.num_slots, self._fill(event.source_id))
+                pages = self._tables.get(event.seq_id, [])
+                if event.logical_index < len(pages):
+                    pages[event.logical_index] = event.page_id
             case PageReleased():
                 self._read()
                 self.has_moved = True
@@ -123,8 +144,14 @@ class StepFacts:
             case SequenceSubmitted():
                 self._computed[event.seq_id] = 0
                 self._known[event.seq_id] = event.num_prompt_tokens
+            case SequenceForked():
+                self._has_forks = True
+                self._computed[event.seq_id] = event.num_computed
+                self._known[event.seq_id] = event.num_tokens
+            case SwappedIn():
+                self._restore(event)
             case SequenceAdmitted():
-                self._computed[event.seq_id] = event.num_cached
+                self._computed[event.seq_id] = event.num_cached + event.num_restored
             case SequencePreempted():
                 self.has_moved = True
                 self._computed[event.seq_id] = 0
@@ -133,6 +160,7 @@ class StepFacts:
                 self._schedule(event)
             case TokenSampled():
                 self._read()
+                self.has_moved = True
                 self._known[event.seq_id] = self._known.get(event.seq_id, 0) + 1
             case SequenceFinished():
                 self._read()
@@ -161,11 +189,20 @@ class StepFacts:
             fill, page_hash = self._fill(page_id), self.hash_now(page_id)
             if page_hash is not None and offset < fill:
                 self.overwritten.append(Overwritten(seq_id, page_id, offset, fill, page_hash))
+            if self._has_forks and page_hash is None:
+                num_owners = sum(page_id in pages for pages in self._tables.values())
+                if num_owners > 1:
+                    self.shared_writes.append(SharedWrite(seq_id, page_id, offset, num_owners))
             # A write that leaves a hole fills nothing: what lies below is not there.
             if offset <= fill:
                 self._fills[page_id] = max(fill, min(self._size, stop - index * self._size))
         self._computed[seq_id] = stop
         self._readers.append((seq_id, stop))
+
+    def _restore(self, event: SwappedIn) -> None:
+        table, stop = self._tables.get(event.seq_id, []), event.start + event.num_tokens
+        for index in range(event.start // self._size, min(len(table), -(-stop // self._size))):
+            self._fills[table[index]] = min(self._size, stop - index * self._size)
 
     def _read(self) -> None:
         for seq_id, stop in self._readers:

@@ -25,7 +25,8 @@ class CheckedStep(NamedTuple):
 
 
 def hashed_pages_are_never_written(step: CheckedStep) -> Iterator[Finding]:
-    """Rule 6. No slot of a findable page is written a second time."""
+    """Rule 6. No slot of a findable page is written a second time, and none of a page that a fork
+    holds too."""
     # A page is hashed when its last slot is planned, before that slot is written: so a first write
     # into a hashed page is right, a second one is not.
     for write in step.facts.overwritten:
@@ -34,6 +35,14 @@ def hashed_pages_are_never_written(step: CheckedStep) -> Iterator[Finding]:
             f"findable by {write.page_hash:016x} and its first {write.fill} slots are written",
             write.page_id,
             write.seq_id,
+        )
+
+    for shared in step.facts.shared_writes:
+        yield Finding(
+            f"seq:{shared.seq_id:d} writes p{shared.page_id:d} from slot {shared.offset} on, which "
+            f"{shared.num_owners} sequences hold: it must be copied first",
+            shared.page_id,
+            shared.seq_id,
         )
 
 

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from collections.abc import Sequence as SequenceOf
 from typing import Any, Protocol
 
-from pagedviz.engine.engine import Engine, LanguageModel, StepOutcome
+from pagedviz.engine.engine import Engine, StepOutcome
 from pagedviz.engine.errors import ConfigError
 from pagedviz.engine.ids import SeqId
+from pagedviz.engine.language_model import LanguageModel
 from pagedviz.engine.sequence import Sequence, check_token_ids
 from pagedviz.engine.sub_batches import check_adapter
 from pagedviz.scenarios.scenario import Request, Scenario

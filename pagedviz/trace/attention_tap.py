@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pagedviz.engine.engine import LanguageModel
+from pagedviz.engine.language_model import LanguageModel
 
 Weights = list[list[NDArray[np.float32]]]
 """[layer][sequence of the step]: softmax weights [num_heads, query_len, context_len]. Sequences

@@ -56,6 +56,10 @@ class LinkedQueue:
         self._next[id_] = other
         self._previous[other] = id_
 
+    def insert_after(self, id_: int, other: int | None) -> None:
+        """Put `id_` directly behind `other`; None = in front. ValueError if it is there."""
+        self.insert_before(id_, self._next[other])
+
     def remove(self, id_: int) -> None:
         """KeyError if it is not in the queue."""
         following = self._next.pop(id_)

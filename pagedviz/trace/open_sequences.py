@@ -18,12 +18,15 @@ class OpenSequence:
         "adapter",
         "finish_reason",
         "generations",
+        "host_page_ids",
         "num_cached",
         "num_computed",
         "num_preemptions",
         "num_prompt_tokens",
         "num_scheduled",
+        "num_swapped",
         "page_ids",
+        "parent_id",
         "state",
         "token_ids",
     )
@@ -41,6 +44,9 @@ class OpenSequence:
         self.page_ids = list(view.page_ids)
         self.generations = list(view.generations)
         self.finish_reason = view.finish_reason
+        self.parent_id = view.parent_id
+        self.num_swapped = view.num_swapped
+        self.host_page_ids = view.host_page_ids
 
     def freeze(self) -> SequenceView:
         return SequenceView(
@@ -54,6 +60,9 @@ class OpenSequence:
             tuple(self.page_ids),
             tuple(self.generations),
             self.finish_reason,
+            self.parent_id,
+            self.num_swapped,
+            self.host_page_ids,
         )
 
 

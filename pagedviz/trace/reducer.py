@@ -16,6 +16,7 @@ from pagedviz.engine.events import (
     AdmissionDeferred,
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
@@ -23,11 +24,14 @@ from pagedviz.engine.events import (
     PrefixLookedUp,
     SequenceAdmitted,
     SequenceFinished,
+    SequenceForked,
     SequencePreempted,
     SequenceScheduled,
     SequenceSubmitted,
     SlotsWritten,
     StateChanged,
+    SwappedIn,
+    SwappedOut,
     TokenSampled,
 )
 from pagedviz.engine.snapshot import PageView, SequenceView, Snapshot
@@ -64,16 +68,20 @@ class Reducer:
         )
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             SequenceSubmitted: self._submitted,
+            SequenceForked: self._forked,
             PrefixLookedUp: self._looked_up,
             AdmissionDeferred: self._deferred,
             PageEvicted: self._evicted,
             PageAllocated: self._allocated,
             PageShared: self._shared,
+            PageCopied: self._copied,
             PageHashed: self._hashed,
             PageReleased: self._released,
             SequenceAdmitted: self._admitted,
             SequenceScheduled: self._scheduled,
             SequencePreempted: self._preempted,
+            SwappedOut: self._swapped_out,
+            SwappedIn: self._swapped_in,
             SlotsWritten: self._written,
             TokenSampled: self._sampled,
             StateChanged: self._state_changed,
@@ -131,7 +139,7 @@ class Reducer:
         """The page table; to read at once, not to keep."""
         return self._sequences.look(seq_id).page_ids
 
-    def written_page_ids(self, event: SlotsWritten) -> list[int] | tuple[int, ...]:
+    def written_page_ids(self, event: SlotsWritten | SwappedIn) -> list[int] | tuple[int, ...]:
         """The pages that hold the tokens the event is about."""
         end = event.start + event.num_tokens
         page_ids = self._sequences.look(event.seq_id).page_ids
@@ -164,6 +172,30 @@ class Reducer:
         self.num_tokens += event.num_prompt_tokens
         self._waiting.append(event.seq_id)
 
+    def _forked(self, event: SequenceForked) -> None:
+        if event.seq_id in self._sequences:
+            raise TraceFormatError(f"seq:{event.seq_id:d} is submitted a second time")
+        parent = self._sequences.look(event.parent_id)
+        if event.num_tokens > len(parent.token_ids) or event.num_computed > event.num_tokens:
+            raise TraceFormatError(
+                f"seq:{event.seq_id:d} is forked with {event.num_tokens} tokens, "
+                f"{event.num_computed} of them computed, from seq:{event.parent_id:d}, which has "
+                f"{len(parent.token_ids)}"
+            )
+        view = SequenceView(
+            event.seq_id,
+            event.name,
+            parent.adapter,
+            parent.num_prompt_tokens,
+            event.max_new_tokens,
+            tuple(parent.token_ids[: event.num_tokens]),
+            num_computed=event.num_computed,
+            parent_id=event.parent_id,
+        )
+        self._sequences.add(view)
+        self.num_tokens += event.num_tokens
+        (self._running if event.num_computed else self._waiting).append(event.seq_id)
+
     def _looked_up(self, event: PrefixLookedUp) -> None:
         self._sequences.look(event.seq_id)
         for page_id in event.page_ids:
@@ -178,16 +210,7 @@ class Reducer:
 
     def _allocated(self, event: PageAllocated) -> None:
         page = self.page(event.page_id)
-        if event.page_id not in self._queue:
-            raise TraceFormatError(
-                f"p{event.page_id:d} is allocated to seq:{event.seq_id:d} but is not in the free "
-                f"queue (ref_count {page.ref_count})"
-            )
-        if page.page_hash is not None:
-            raise TraceFormatError(
-                f"p{event.page_id:d} is allocated to seq:{event.seq_id:d} while it can still be "
-                "found by its hash; it must be evicted first"
-            )
+        self._check_takable(event.page_id, event.seq_id)
         self._join_table(event, event.generation)
         self._leave_queue(event.page_id)
         self._pages[event.page_id] = PageView(page.page_id, event.generation, 1)
@@ -198,6 +221,23 @@ class Reducer:
         if event.page_id in self._queue:
             self._leave_queue(event.page_id)
         self._pages[event.page_id] = page._replace(ref_count=event.ref_count)
+
+    def _copied(self, event: PageCopied) -> None:
+        source, page = self.page(event.source_id), self.page(event.page_id)
+        table, index = self._sequences.look(event.seq_id).page_ids, event.logical_index
+        if index >= len(table) or table[index] != event.source_id:
+            raise TraceFormatError(
+                f"p{event.source_id:d} is copied as page {index} of seq:{event.seq_id:d}, which "
+                + (f"is p{table[index]:d}" if index < len(table) else f"has {len(table)} pages")
+            )
+        self._check_takable(event.page_id, event.seq_id)
+        self._leave_queue(event.page_id)
+        sequence = self._sequences.change(event.seq_id)
+        sequence.page_ids[index] = event.page_id
+        sequence.generations[index] = event.generation
+        self._pages[event.source_id] = source._replace(ref_count=event.source_ref_count)
+        fill = min(event.num_slots, source.fill)
+        self._pages[event.page_id] = PageView(page.page_id, event.generation, 1, fill)
 
     def _hashed(self, event: PageHashed) -> None:
         page = self.page(event.page_id)
@@ -243,20 +283,42 @@ class Reducer:
         sequence = self._sequences.change(event.seq_id)
         self._move(event.seq_id, self._waiting, "admitted", "waiting")
         self._running.append(event.seq_id)
-        sequence.num_computed = sequence.num_cached = event.num_cached
+        sequence.num_cached = event.num_cached
+        sequence.num_computed = event.num_cached + event.num_restored
 
     def _scheduled(self, event: SequenceScheduled) -> None:
         self._sequences.change(event.seq_id).num_scheduled = event.num_tokens
 
     def _preempted(self, event: SequencePreempted) -> None:
         self._sequences.look(event.by)
+        if event.behind is not None and event.behind not in self._waiting:
+            raise TraceFormatError(
+                f"seq:{event.seq_id:d} is to wait behind seq:{event.behind:d}, which does not wait"
+            )
         sequence = self._sequences.change(event.seq_id)
         self._move(event.seq_id, self._running, "preempted", "running")
-        self._waiting.insert_before(event.seq_id, self._waiting.head)
+        self._waiting.insert_after(event.seq_id, event.behind)
         sequence.num_computed = sequence.num_cached = sequence.num_scheduled = 0
         sequence.num_preemptions += 1
 
+    def _swapped_out(self, event: SwappedOut) -> None:
+        sequence = self._sequences.change(event.seq_id)
+        sequence.num_swapped = event.num_tokens
+        sequence.host_page_ids = event.host_page_ids
+
+    def _swapped_in(self, event: SwappedIn) -> None:
+        if event.num_tokens:
+            self._fill(event)
+        sequence = self._sequences.change(event.seq_id)
+        sequence.num_swapped, sequence.host_page_ids = None, ()
+
     def _written(self, event: SlotsWritten) -> None:
+        self._fill(event)
+        sequence = self._sequences.change(event.seq_id)
+        sequence.num_computed = event.start + event.num_tokens
+        sequence.num_scheduled = 0
+
+    def _fill(self, event: SlotsWritten | SwappedIn) -> None:
         touched = self.written_page_ids(event)
         end = event.start + event.num_tokens
         first = event.start // self.block_size
@@ -267,9 +329,6 @@ class Reducer:
                 self._pages[page_id] = PageView(
                     page_id, page.generation, page.ref_count, fill, page.page_hash, page.token_ids
                 )
-        sequence = self._sequences.change(event.seq_id)
-        sequence.num_computed = end
-        sequence.num_scheduled = 0
 
     def _sampled(self, event: TokenSampled) -> None:
         self._sequences.change(event.seq_id).token_ids.append(event.token_id)
@@ -283,6 +342,7 @@ class Reducer:
         place = self._running if event.seq_id in self._running else self._waiting
         self._move(event.seq_id, place, "finished", "running or waiting")
         sequence.finish_reason = event.reason
+        sequence.num_swapped, sequence.host_page_ids = None, ()
         self._num_finished_tokens += len(sequence.token_ids)
 
     def _join_table(self, event: PageAllocated | PageShared, generation: int) -> None:
@@ -295,6 +355,19 @@ class Reducer:
         sequence = self._sequences.change(event.seq_id)
         sequence.page_ids.append(event.page_id)
         sequence.generations.append(generation)
+
+    def _check_takable(self, page_id: int, seq_id: int) -> None:
+        page = self.page(page_id)
+        if page_id not in self._queue:
+            raise TraceFormatError(
+                f"p{page_id:d} is allocated to seq:{seq_id:d} but is not in the free queue "
+                f"(ref_count {page.ref_count})"
+            )
+        if page.page_hash is not None:
+            raise TraceFormatError(
+                f"p{page_id:d} is allocated to seq:{seq_id:d} while it can still be found by its "
+                "hash; it must be evicted first"
+            )
 
     def _leave_queue(self, page_id: int) -> None:
         self._queue.remove(page_id)

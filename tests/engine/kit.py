@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pagedviz.engine import Engine, EngineConfig, SeqId, Snapshot, StepOutcome
-from pagedviz.engine.engine import LanguageModel
 from pagedviz.engine.events import Emitted, Event, SequenceFinished, as_event
 from pagedviz.engine.invariants import check_step
+from pagedviz.engine.language_model import LanguageModel
 from pagedviz.trace.reducer import Reducer
 
 EventT = TypeVar("EventT")
