@@ -116,7 +116,7 @@ class Families:
         pruned = [beam for beam in search.beams if all(beam is not c.beam for c in chosen)]
         ended: list[Sequence] = []
         for (sequence, _), continuation in zip(hypotheses, chosen, strict=True):
-            is_last = sequence.append_token(continuation.token_id)
+            is_last = sequence.continue_beam(continuation.token_id)
             if self._emit is not None:
                 self._emit((SAMPLED, sequence.number, continuation.token_id))
             if is_last:

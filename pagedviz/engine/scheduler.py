@@ -6,8 +6,9 @@
 
 There are no phases: every sequence's computed tokens catch up with its known tokens under one token
 budget, running ones first. Invariants: each reservation is one block manager call that happens
-whole or not at all; the victim of a preemption is the last of the running list, so nothing already
-scheduled in this step is undone; the head of the waiting queue is never overtaken.
+whole or not at all; the victim of a preemption is the last of the running list (or a beam with
+nothing to do), so nothing already scheduled in this step is undone; the head of the waiting queue
+is never overtaken.
 """
 
 from __future__ import annotations
@@ -76,20 +77,22 @@ class Scheduler:
         while self.waiting and self._admit(self.waiting[0], plan, budget):
             budget -= plan.num_tokens[-1]
         if self.waiting and self.running and not plan.sequences and not plan.preempted:
-            # All that run are beams waiting for others that are not let in: their pages are for
-            # these. A victim goes to the back, or two would take turns for ever.
-            self._preempt_last(plan, by=self.waiting[0], behind=self.waiting[-1])
+            # All that run are beams waiting for others that are not let in.
+            self._preempt_one(plan, by=self.waiting[0])
         return plan
 
     def _schedule_running(self, plan: StepPlan, budget: int) -> int:
         """Plan the running sequences in order; returns the budget left."""
         # Local names, and no call where nothing is due: this runs for every sequence in every step.
         sequences, num_tokens, emit = plan.sequences, plan.num_tokens, self._emit
+        preempted = plan.preempted
         chunk_size = self.config.chunk_size or budget
         turned: list[tuple[SeqId, int]] = []
-        for sequence in self.running:
+        for sequence in tuple(self.running):
             if not budget:
                 break
+            if preempted and not sequence.is_running:
+                continue
             start = sequence.num_computed
             wanted = len(sequence.token_ids) - start
             if wanted > 1:
@@ -97,7 +100,6 @@ class Scheduler:
             elif not wanted:
                 continue  # a beam that waits for the others
             if start + wanted > sequence.table.quiet_until:
-                # A preemption shortens the tail of the list that is being walked.
                 if not self._reserve(sequence, start, start + wanted, plan):
                     break
                 turned.append((sequence.id, start + wanted))
@@ -116,15 +118,19 @@ class Scheduler:
                 self._block_manager.reserve(sequence.id, stop, write_from=start)
                 return True
             except OutOfPages:
-                if self._preempt_last(plan, by=sequence) is sequence:
+                if self._preempt_one(plan, by=sequence) is sequence:
                     return False
 
-    def _preempt_last(
-        self, plan: StepPlan, by: Sequence, behind: Sequence | None = None
-    ) -> Sequence:
-        """Take the pages of the last running sequence, which then comes first in the waiting
-        queue, or last if it is behind the last now."""
-        victim = self.running.pop()
+    def _preempt_one(self, plan: StepPlan, by: Sequence) -> Sequence:
+        """Take the pages of the last running sequence, which then comes first in the waiting queue.
+
+        A beam that has nothing to compute until the others of its search have caught up goes before
+        all others, and comes last in the queue: it is these that need the pages.
+        """
+        idle = [sequence for sequence in self.running if sequence.is_idle_beam]
+        victim = idle[-1] if idle else self.running[-1]
+        self.running.remove(victim)
+        behind = self.waiting[-1] if idle and self.waiting else None
         plan.preempted.append(victim.id)
         num_computed = victim.preempt()
         host_ids = self._copy_out(victim, num_computed)

@@ -221,6 +221,11 @@ class Sequence:
         return self.is_running and self.num_computed >= num_tokens - newest
 
     @property
+    def is_idle_beam(self) -> bool:
+        """Running with nothing left to compute: it waits for the other beams of its search."""
+        return self.beams is not None and self.num_computed == len(self.token_ids)
+
+    @property
     def state(self) -> SequenceState:
         if self.finish_reason is not None:
             return Finished(self.finish_reason)
@@ -275,12 +280,10 @@ class Sequence:
         return self.append_token(token_id)
 
     def append_token(self, token_id: int) -> bool:
-        """`push_token` for a caller that knows the token is due: this runs for every sequence in
-        every step. A beam may get one that it had offered before it was preempted."""
+        """`push_token` for a caller that knows the sequence is decoding: this runs for every
+        sequence in every step."""
         tokens = self.token_ids
-        known = len(tokens)
-        if self.is_running:
-            self.num_computed = known
+        self.num_computed = known = len(tokens)
         tokens.append(token_id)
         if token_id in self.end_reasons:
             self.finish(self.end_reasons[token_id])
@@ -289,6 +292,13 @@ class Sequence:
         else:
             return False
         return True
+
+    def continue_beam(self, token_id: int) -> bool:
+        """`append_token` for a beam, which may have lost its pages since it offered the token."""
+        num_computed = self.num_computed
+        is_last = self.append_token(token_id)
+        self.num_computed = num_computed
+        return is_last
 
     def preempt(self) -> int:
         """Give up all computed tokens, keep all known ones; returns how many were lost.

@@ -17,6 +17,7 @@ from pagedviz.engine.errors import TraceFormatError
 from pagedviz.engine.events import (
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageReleased,
     SequenceScheduled,
@@ -86,6 +87,8 @@ class EventCodec:
             ):
                 rows.append(Turn(*scheduled, allocated.page_id))
             rows.append(allocated)
+        elif end < len(events) and isinstance(copied := events[end], PageCopied):
+            rows.append(copied)
         for row in rows:
             # Only a row that stands for just these events will be read back as them.
             try:

@@ -1,7 +1,7 @@
 """What an event looks like in a trace file: its word and its fields.
 
-Invariant: one row of the file stands for one event, except for a PageAllocated, which brings the
-eviction of what the page held, and for the rows defined here (`Turn`, `AllWritten`).
+Invariant: one row of the file stands for one event, except for a PageAllocated or PageCopied, which
+brings the eviction of what the page held, and for the rows defined here (`Turn`, `AllWritten`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pagedviz.engine.events import (
     AdmissionDeferred,
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
@@ -19,10 +20,13 @@ from pagedviz.engine.events import (
     PrefixLookedUp,
     SequenceAdmitted,
     SequenceFinished,
+    SequenceForked,
     SequencePreempted,
     SequenceSubmitted,
     SlotsWritten,
     StateChanged,
+    SwappedIn,
+    SwappedOut,
     TokenSampled,
 )
 from pagedviz.trace.json_values import (
@@ -91,6 +95,19 @@ FORMAT: dict[type[Any], tuple[str, tuple[Field, ...]]] = {
             _field("max_new_tokens", check_limit),
             Field("prompt_ids", "prompt", check_token, is_list=True),
             _optional("adapter", "adapter", check_name),
+            _field("num_samples", check_positive),
+            _field("beam_width", check_positive),
+        ),
+    ),
+    SequenceForked: (
+        "forked",
+        (
+            _SEQ,
+            Field("parent_id", "parent", check_id),
+            _field("name", check_name),
+            _field("max_new_tokens", check_limit),
+            _NUM_TOKENS,
+            _field("num_computed"),
         ),
     ),
     PrefixLookedUp: (
@@ -113,12 +130,24 @@ FORMAT: dict[type[Any], tuple[str, tuple[Field, ...]]] = {
     PageEvicted: ("evicted", (_PAGE, _HASH)),
     PageAllocated: ("allocated", (_PAGE, _field("generation"), _SEQ, _INDEX)),
     PageShared: ("shared", (_PAGE, _field("ref_count"), _SEQ, _INDEX)),
+    PageCopied: (
+        "copied",
+        (
+            _PAGE,
+            _field("generation"),
+            Field("source_id", "source", check_id),
+            _field("source_ref_count"),
+            _SEQ,
+            _INDEX,
+            _field("num_slots"),
+        ),
+    ),
     PageHashed: ("hashed", (_PAGE, _HASH, _SEQ, _INDEX)),
     PageReleased: (
         "released",
         (_PAGE, _SEQ, _field("ref_count"), _optional("queue_before", "queue_before", check_id)),
     ),
-    SequenceAdmitted: ("admitted", (_SEQ, _field("num_cached"))),
+    SequenceAdmitted: ("admitted", (_SEQ, _field("num_cached"), _field("num_restored"))),
     Turn: (
         "scheduled",
         (
@@ -128,7 +157,20 @@ FORMAT: dict[type[Any], tuple[str, tuple[Field, ...]]] = {
             _optional("takes", "takes", check_id),
         ),
     ),
-    SequencePreempted: ("preempted", (_SEQ, _field("by", check_id), _field("num_lost"))),
+    SequencePreempted: (
+        "preempted",
+        (
+            _SEQ,
+            _field("by", check_id),
+            _field("num_lost"),
+            _optional("behind", "behind", check_id),
+        ),
+    ),
+    SwappedOut: (
+        "swapped_out",
+        (_SEQ, _NUM_TOKENS, Field("host_page_ids", "host_pages", check_id, is_list=True)),
+    ),
+    SwappedIn: ("swapped_in", (_SEQ, _field("start"), _field("num_tokens"))),
     AllWritten: ("all_written", ()),
     SlotsWritten: ("written", (_SEQ, _field("start"), _NUM_TOKENS)),
     TokenSampled: ("sampled", (_SEQ, _optional("token_id", "token", check_token))),

@@ -14,11 +14,13 @@ from pagedviz.engine.events import (
     AdmissionDeferred,
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
     PageShared,
     PrefixLookedUp,
+    SequenceForked,
     SequencePreempted,
     SequenceScheduled,
     SequenceSubmitted,
@@ -65,7 +67,7 @@ class Context:
 
     def events_of(self, row: Row) -> tuple[Event, ...]:
         """The events a row stands for, the next to be applied."""
-        if isinstance(row, PageAllocated):
+        if isinstance(row, PageAllocated | PageCopied):
             return (*self._eviction(row.page_id), row)
         if isinstance(row, AllWritten):
             return tuple(SlotsWritten(*scheduled) for scheduled in self._scheduled)
@@ -121,6 +123,22 @@ def _computed(context: Context, given: dict[str, Any]) -> int:
     return context.state.sequence(given["seq_id"]).num_computed
 
 
+def _of_parent(attribute: str) -> Callable[[Context, dict[str, Any]], Any]:
+    return lambda context, given: getattr(context.state.sequence(given["parent_id"]), attribute)
+
+
+def _fork_computed(context: Context, given: dict[str, Any]) -> int:
+    return _computed(context, {"seq_id": given["parent_id"]})
+
+
+def _fork_tokens(context: Context, given: dict[str, Any]) -> int:
+    return len(context.state.sequence(given["parent_id"]).token_ids)
+
+
+def _copied_index(context: Context, given: dict[str, Any]) -> int:
+    return context.place_in_table({"seq_id": given["seq_id"], "page_id": given["source_id"]})
+
+
 def _pages_held(context: Context, given: dict[str, Any]) -> int:
     return len(context.state.page_ids(given["seq_id"]))
 
@@ -165,6 +183,9 @@ def _num_scheduled(context: Context, given: dict[str, Any]) -> int:
 _IMPLIED: dict[tuple[type[Any], str], Callable[[Context, dict[str, Any]], Any]] = {
     (SequenceSubmitted, "name"): lambda context, given: f"seq:{given['seq_id']:d}",
     (SequenceSubmitted, "num_prompt_tokens"): _num_prompt_tokens,
+    (SequenceForked, "max_new_tokens"): _of_parent("max_new_tokens"),
+    (SequenceForked, "num_tokens"): _fork_tokens,
+    (SequenceForked, "num_computed"): _fork_computed,
     (PrefixLookedUp, "position"): _position,
     (PrefixLookedUp, "evicted_step"): _evicted_step,
     (PrefixLookedUp, "num_tokens"): lambda context, given: (
@@ -184,6 +205,14 @@ _IMPLIED: dict[tuple[type[Any], str], Callable[[Context, dict[str, Any]], Any]] 
         context.state.page(given["page_id"]).ref_count + 1
     ),
     (PageShared, "logical_index"): _pages_held,
+    (PageCopied, "generation"): lambda context, given: (
+        context.state.page(given["page_id"]).generation + 1
+    ),
+    (PageCopied, "source_ref_count"): lambda context, given: max(
+        context.state.page(given["source_id"]).ref_count - 1, 0
+    ),
+    (PageCopied, "logical_index"): _copied_index,
+    (PageCopied, "num_slots"): lambda context, given: context.state.page(given["source_id"]).fill,
     (PageHashed, "page_hash"): Context.prefix_hash,
     (PageHashed, "logical_index"): Context.place_in_table,
     (PageReleased, "ref_count"): lambda context, given: max(

@@ -19,6 +19,7 @@ class OpenSequence:
         "finish_reason",
         "generations",
         "host_page_ids",
+        "max_new_tokens",
         "num_cached",
         "num_computed",
         "num_preemptions",
@@ -34,6 +35,7 @@ class OpenSequence:
     def __init__(self, view: SequenceView) -> None:
         self._first = view[:5]
         self.adapter = view.adapter
+        self.max_new_tokens = view.max_new_tokens
         self.num_prompt_tokens = view.num_prompt_tokens
         self.token_ids = list(view.token_ids)
         self.state = view.state

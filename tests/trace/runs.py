@@ -26,6 +26,7 @@ def bookkeeping_run(
     block_size: int = 4,
     prefix_caching: bool = True,
     chunk_size: int | None = None,
+    preemption: str = "recompute",
 ) -> Run:
     rng = random.Random(seed)
     config = EngineConfig(
@@ -35,6 +36,8 @@ def bookkeeping_run(
         max_tokens_per_step=24,
         prefix_caching=prefix_caching,
         chunk_size=chunk_size,
+        preemption=preemption,
+        host_pages=6,
     )
     recorder = Recorder(
         TraceHeader(
@@ -57,11 +60,24 @@ def bookkeeping_run(
             start = shared if rng.random() < 0.6 else []
             prompt = start + [rng.randrange(50) for _ in range(rng.randint(1, 12))]
             output = [rng.randrange(50) for _ in range(rng.randint(1, 16))]
-            live.append(engine.submit(prompt, max_new_tokens=len(output), forced_ids=output))
+            num_samples = rng.choice((1, 1, 3))
+            live.append(
+                engine.submit(
+                    prompt,
+                    max_new_tokens=len(output),
+                    forced_ids=output,
+                    num_samples=num_samples,
+                    forced_forks=[output[::-1]] * (num_samples - 1),
+                )
+            )
         if live and rng.random() < 0.04:
             seq_id = rng.choice(live)
             if engine.sequences.get(seq_id).is_active:
                 engine.abort(seq_id)
+        if engine.scheduler.running and rng.random() < 0.08:
+            parent = rng.choice(engine.scheduler.running)
+            if len(engine.scheduler.running) < config.max_running and parent.num_seats == 1:
+                engine.fork(parent.id, forced_ids=[rng.randrange(50) for _ in range(20)])
         engine.step()
         snapshots.append(engine.snapshot())
         recorder.end_step({seq_id: [(seq_id + 7, -0.123456)] for seq_id in snapshots[-1].running})
