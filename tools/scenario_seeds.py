@@ -50,7 +50,9 @@ def stories(
         for seed in seeds:
             changed = apply_settings(scenario, {"requests": {request.name: {"seed": seed}}})
             sampling = changed.request(request.name).sampling
-            seq_ids.append(engine.submit(prompt_ids, sampling, request.max_new_tokens))
+            seq_ids.append(
+                engine.submit(prompt_ids, sampling, request.max_new_tokens, adapter=request.adapter)
+            )
         while engine.has_unfinished:
             engine.step()
         for seed, seq_id in zip(seeds, seq_ids, strict=True):

@@ -75,7 +75,7 @@ def batches(rows: list[Row], seed: int, tokens: int) -> list[list[Row]]:
     return [out[i] for i in rng.permutation(len(out))]
 
 
-def _pad(batch: list[Row]) -> tuple[torch.Tensor, torch.Tensor]:
+def pad(batch: list[Row]) -> tuple[torch.Tensor, torch.Tensor]:
     width = max(len(ids) for ids, _ in batch)
     ids = np.zeros((len(batch), width), dtype=np.int64)
     weight = np.zeros((len(batch), width), dtype=np.float32)
@@ -84,7 +84,7 @@ def _pad(batch: list[Row]) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(ids), torch.from_numpy(weight)
 
 
-def _losses(net: TinyLlama, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def losses(net: TinyLlama, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """ids [B, T] -> nats of each next token, and whether it was the likeliest: both [B, T-1]."""
     logits, target = net(ids[:, :-1]), ids[:, 1:]
     loss = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")
@@ -97,8 +97,8 @@ def held_out_loss(net: TinyLlama, tokenizer: Tokenizer) -> tuple[float, float]:
     total = np.zeros(4)
     with torch.no_grad():
         for batch in batches(encode(tokenizer, stories), 0, BATCH_TOKENS):
-            ids, weight = _pad(batch)
-            loss, w = _losses(net, ids)[0], weight[:, 1:]
+            ids, weight = pad(batch)
+            loss, w = losses(net, ids)[0], weight[:, 1:]
             for j, mask in enumerate((w > 0, w > 1)):
                 total[2 * j] += float(loss[mask].sum())
                 total[2 * j + 1] += int(mask.sum())
@@ -124,9 +124,9 @@ def _run(net: TinyLlama, plan: list[list[Row]]) -> Iterator[tuple[int, float, fl
     for step, batch in enumerate(plan):
         for group in optimizer.param_groups:
             group["lr"] = _rate(step, len(plan))
-        ids, weight = _pad(batch)
+        ids, weight = pad(batch)
         w = weight[:, 1:]
-        nats, right = _losses(net, ids)
+        nats, right = losses(net, ids)
         loss = (nats * w).sum() / w.sum()
         optimizer.zero_grad()
         loss.backward()

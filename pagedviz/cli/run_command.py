@@ -90,6 +90,7 @@ def _summary(run: ScenarioRun) -> dict[str, Any]:
         "requests": [
             {
                 "name": view.name,
+                "adapter": view.adapter,
                 "state": view.state,
                 "reason": view.finish_reason,
                 "prompt_tokens": view.num_prompt_tokens,
@@ -107,9 +108,10 @@ def _show_summary(summary: dict[str, Any]) -> str:
     for request in summary["requests"]:
         times = request["preemptions"]
         preempted = f", preempted {times} time{'s' * (times != 1)}" if times else ""
+        adapter = f", adapter {request['adapter']}" if request["adapter"] else ""
         lines.append(
-            f"{request['name']}: {request['prompt_tokens']} prompt tokens, "
-            f"{request['new_tokens']} new, {request['reason'] or request['state']}{preempted}"
+            f"{request['name']}: {request['prompt_tokens']} prompt tokens, {request['new_tokens']} "
+            f"new, {request['reason'] or request['state']}{preempted}{adapter}"
         )
         lines += [f"    {printable_line}" for printable_line in _lines(request["text"])]
     lines.append(

@@ -47,6 +47,7 @@ from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.sequence_manager import SequenceManager
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.snapshot_builder import build_snapshot
+from pagedviz.engine.sub_batches import check_adapter, sub_batches
 
 
 class StepOutcome(NamedTuple):
@@ -125,9 +126,12 @@ class Engine:
         forced_ids: output tokens to take instead of sampling; required without a model.
         num_samples: continuations, each with a seed of its own, of one computed prompt; those after
         the first take the tokens of `forced_forks`. beam_width: hypotheses of a beam search. Raises
-        ConfigError for an empty prompt, an unknown token, or a request that could never fit.
+        ConfigError for an empty prompt, an unknown token, an adapter the model does not have, or a
+        request that could never fit.
         """
         self._check_alive()
+        if self.model is not None:
+            check_adapter(adapter, self.model.adapter_names)
         check_request(self.model, self.max_seq_len, prompt_ids, max_new_tokens, forced_ids)
         check_forks(self.model, self.config, sampling, num_samples, beam_width)
         check_fork_scripts(self.model, max_new_tokens, num_samples, forced_forks)
@@ -240,21 +244,39 @@ class Engine:
         """Compute the K/V and logits of a plan, [S, vocab]; changes no paging state."""
         if self.model is None or not plan.sequences:
             return None
+        parts = {}
+        for rows in sub_batches(sequence.adapter_id for sequence in plan.sequences):
+            parts[tuple(rows)] = self._forward(
+                self.model, [plan.sequences[i] for i in rows], [plan.num_tokens[i] for i in rows]
+            )
+        if len(parts) == 1:
+            return next(iter(parts.values()))
+        logits = np.empty((len(plan.sequences), self.model.vocab_size), dtype=np.float32)
+        for chosen, part in parts.items():
+            logits[list(chosen)] = part
+        return logits
+
+    def _forward(
+        self, model: LanguageModel, sequences: list[Sequence], counts: list[int]
+    ) -> NDArray[np.float32]:
+        """Compute the next `counts` tokens of sequences of one adapter: logits [S, vocab]."""
         token_ids: list[int] = []
         context_lens: list[int] = []
-        for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
+        for sequence, num_tokens in zip(sequences, counts, strict=True):
             start = sequence.num_computed
             token_ids += sequence.token_ids[start : start + num_tokens]
             context_lens.append(start + num_tokens)
         pool = self.block_manager.pool
-        tables = [self.block_manager.page_table(s.id).page_ids for s in plan.sequences]
-        logits = self.model.forward(
+        tables = [self.block_manager.page_table(s.id).page_ids for s in sequences]
+        adapter = sequences[0].adapter_id
+        logits = model.forward(
             np.array(token_ids, dtype=np.int64),  # [T]
-            plan.num_tokens,
+            counts,
             context_lens,
             tables,
             pool.keys,
             pool.values,
+            adapter=None if adapter is None else adapter.name,
         )
         for page_ids, stop in zip(tables, context_lens, strict=True):
             pool.mark_filled(page_ids, stop)

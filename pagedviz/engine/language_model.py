@@ -24,6 +24,8 @@ class LanguageModel(Protocol):
     def max_seq_len(self) -> int: ...
     @property
     def eos_token_ids(self) -> tuple[int, ...]: ...
+    @property
+    def adapter_names(self) -> tuple[str, ...]: ...
 
     def forward(
         self,
@@ -33,7 +35,10 @@ class LanguageModel(Protocol):
         page_tables: SequenceOf[SequenceOf[int]],
         keys: NDArray[np.float32],
         values: NDArray[np.float32],
+        *,
+        adapter: str | None,
     ) -> NDArray[np.float32]:
-        """Write the K/V of all tokens of a step, [T], into the pages; return the logits of each
-        sequence's last one, [S, vocab]. context_lens: tokens in cache once this step is written."""
+        """Write the K/V of all tokens of a sub-batch, [T], into the pages; return the logits of
+        each sequence's last one, [S, vocab]. context_lens: tokens in cache once this step is
+        written. adapter: that of all its sequences, one of `adapter_names` or None."""
         ...

@@ -5,6 +5,8 @@ Invariants:
 - Every error is a `ModelError` whose message is fit for a user.
 """
 
+from pagedviz.model.adapter import Adapter
+from pagedviz.model.adapter_files import load_adapter
 from pagedviz.model.checkpoint import load_model, load_tiny
 from pagedviz.model.config import LlamaConfig
 from pagedviz.model.errors import (
@@ -18,6 +20,7 @@ from pagedviz.model.tokenizer import Tokenizer
 from pagedviz.model.transformer import LanguageModel
 
 __all__ = [
+    "Adapter",
     "BadModelInput",
     "CheckpointInvalid",
     "ConfigUnsupported",
@@ -26,6 +29,7 @@ __all__ = [
     "ModelError",
     "Tokenizer",
     "dense_logits",
+    "load_adapter",
     "load_model",
     "load_tiny",
     "paged_logits",

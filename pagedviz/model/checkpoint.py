@@ -8,25 +8,21 @@ Invariants:
   checked configuration, not the file's claims. Every tensor of the file has a place in the model.
 """
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
+from pagedviz.model.adapter_files import CONFIG as ADAPTER_CONFIG
+from pagedviz.model.adapter_files import load_adapter
 from pagedviz.model.config import LlamaConfig
-from pagedviz.model.errors import CheckpointInvalid, ConfigUnsupported, ModelError
+from pagedviz.model.errors import CheckpointInvalid, ConfigUnsupported
+from pagedviz.model.tensor_files import TensorFiles, read_object
 from pagedviz.model.tokenizer import Tokenizer
 from pagedviz.model.transformer import LanguageModel, LayerWeights, Weights
 
 Array = NDArray[np.float32]
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-MAX_JSON_BYTES = 50_000_000
-# Little-endian as the format demands. NumPy has no bfloat16: it is the upper half of a float32.
-DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
 def load_model(folder: str | Path) -> LanguageModel:
@@ -35,8 +31,8 @@ def load_model(folder: str | Path) -> LanguageModel:
     try:
         if not folder.is_dir():
             raise CheckpointInvalid(f"there is no model folder {folder}.")
-        config = LlamaConfig.from_dict(_read_object(folder / "config.json", ConfigUnsupported))
-        weights = _read_weights(_Tensors.of_folder(folder), config)
+        config = LlamaConfig.from_dict(read_object(folder / "config.json", ConfigUnsupported))
+        weights = _read_weights(TensorFiles(_weight_files(folder), "config.json"), config)
         has_tokenizer = (folder / "tokenizer.json").is_file()
         tokenizer = Tokenizer.load(folder / "tokenizer.json") if has_tokenizer else None
     except OSError as error:
@@ -45,73 +41,18 @@ def load_model(folder: str | Path) -> LanguageModel:
 
 
 def load_tiny() -> LanguageModel:
-    """Load the small trained model that comes with the package."""
-    return load_model(Path(__file__).parent / "tiny")
+    """Load the small trained model that comes with the package, with its adapters."""
+    folder = Path(__file__).parent / "tiny"
+    model = load_model(folder)
+    return model.with_adapters(
+        {
+            config.parent.name: load_adapter(config.parent, model)
+            for config in sorted(folder.glob(f"adapters/*/{ADAPTER_CONFIG}"))
+        }
+    )
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """Where one tensor lies: bytes `start` to `start + count * itemsize` of `path`."""
-
-    path: Path
-    dtype: str
-    shape: tuple[int, ...]
-    start: int
-
-
-class _Tensors:
-    """The tensors of a folder by name. `take` reads one; `check_all_taken` names leftovers."""
-
-    def __init__(self, stored: dict[str, _Stored]) -> None:
-        self._stored = stored
-        self._taken: set[str] = set()
-
-    @classmethod
-    def of_folder(cls, folder: Path) -> "_Tensors":
-        stored: dict[str, _Stored] = {}
-        for path in _weight_files(folder):
-            for name, tensor in _read_header(path):
-                if name in stored:
-                    raise CheckpointInvalid(
-                        f"tensor {name} is in {stored[name].path.name} and in {path.name}."
-                    )
-                stored[name] = tensor
-        return cls(stored)
-
-    def take(self, name: str, *shape: int) -> Array:
-        """Read `name` as float32; it must exist and have exactly `shape`."""
-        tensor = self._stored.get(name)
-        if tensor is None:
-            raise CheckpointInvalid(f"the weights have no tensor {name}, which config.json needs.")
-        if tensor.shape != shape:
-            raise CheckpointInvalid(
-                f"tensor {name} in {tensor.path.name} is {list(tensor.shape)}; config.json makes "
-                f"it {list(shape)}."
-            )
-        if tensor.dtype not in DTYPES:
-            raise CheckpointInvalid(
-                f"tensor {name} in {tensor.path.name} is {tensor.dtype}; only F32, F16 and BF16 "
-                "can be read."
-            )
-        self._taken.add(name)
-        raw = np.fromfile(
-            tensor.path, DTYPES[tensor.dtype], count=int(np.prod(shape)), offset=tensor.start
-        ).reshape(shape)
-        if tensor.dtype == "BF16":
-            raw = (raw.astype(np.uint32) << 16).view(np.float32)
-        return raw.astype(np.float32, copy=False)
-
-    def check_all_taken(self, allowed: set[str]) -> None:
-        """Refuse tensors without a place: leaving out, say, a bias computes another model."""
-        for name in self._stored:
-            # Old checkpoints store the rotary frequencies, which follow from config.json.
-            if not (name in self._taken | allowed or name.endswith("rotary_emb.inv_freq")):
-                raise CheckpointInvalid(
-                    f"tensor {name[:120]} has no place in the model that config.json describes."
-                )
-
-
-def _read_weights(tensors: _Tensors, config: LlamaConfig) -> Weights:
+def _read_weights(tensors: TensorFiles, config: LlamaConfig) -> Weights:
     d, ff, vocab = config.hidden_size, config.intermediate_size, config.vocab_size
     q_rows, kv_rows = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
 
@@ -145,7 +86,10 @@ def _read_weights(tensors: _Tensors, config: LlamaConfig) -> Weights:
         # A tied head stays a view: one copy of the largest matrix is enough.
         head=embedding.T if tied else _in_out(tensors.take("lm_head.weight", vocab, d)),
     )
-    tensors.check_all_taken({"lm_head.weight"} if tied else set())
+    tensors.check_all_taken(
+        # Old checkpoints store the rotary frequencies, which follow from config.json.
+        lambda name: name.endswith("rotary_emb.inv_freq") or (tied and name == "lm_head.weight")
+    )
     return weights
 
 
@@ -171,7 +115,7 @@ def _weight_files(folder: Path) -> list[Path]:
 
 
 def _indexed_files(folder: Path) -> list[Path]:
-    weight_map = _read_object(folder / INDEX, CheckpointInvalid).get("weight_map")
+    weight_map = read_object(folder / INDEX, CheckpointInvalid).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise CheckpointInvalid(f"{INDEX} has no weight_map from tensor names to files.")
     for name in weight_map.values():
@@ -183,35 +127,3 @@ def _indexed_files(folder: Path) -> list[Path]:
         if not (folder / name).is_file():
             raise CheckpointInvalid(f"{INDEX} names {name[:120]}, which is not in {folder}.")
     return [folder / name for name in sorted(set(weight_map.values()))]
-
-
-def _read_header(path: Path) -> Iterator[tuple[str, _Stored]]:
-    try:
-        # The library checks the whole layout: lengths, overlaps, holes, a truncated end.
-        with safe_open(path, framework="numpy"):
-            pass
-    except SafetensorError as error:
-        raise CheckpointInvalid(
-            f"{path.name} is not a whole safetensors file ({error}); copy or download it again."
-        ) from error
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
-    for name, entry in header.items():
-        if name != "__metadata__":
-            start = 8 + length + entry["data_offsets"][0]
-            yield name, _Stored(path, entry["dtype"], tuple(entry["shape"]), start)
-
-
-def _read_object(path: Path, kind: type[ModelError]) -> dict[str, object]:
-    if not path.is_file():
-        raise kind(f"{path.parent} has no {path.name}: a model folder needs one.")
-    if path.stat().st_size > MAX_JSON_BYTES:
-        raise kind(f"{path.name} has {path.stat().st_size:,} bytes; that is no {path.name}.")
-    try:
-        value = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise kind(f"{path.name} is not valid JSON: {error}.") from error
-    if not isinstance(value, dict):
-        raise kind(f"{path.name} must hold a JSON object, not {type(value).__name__}.")
-    return value

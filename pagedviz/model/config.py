@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pagedviz.model.errors import ConfigUnsupported
+from pagedviz.model.json_fields import flag, integer, positive
 
 SUPPORTED = "LlamaForCausalLM"
 MAX_PARAMETERS = 2_000_000_000  # 8 GB as float32
@@ -65,9 +66,9 @@ class LlamaConfig:
     def from_dict(cls, raw: Mapping[str, object]) -> "LlamaConfig":
         """Read the parsed `config.json`; raises `ConfigUnsupported` on what cannot be computed."""
         _check_family(raw)
-        hidden_size = _integer(raw, "hidden_size", 1, 65_536)
-        num_heads = _integer(raw, "num_attention_heads", 1, 1024)
-        num_kv_heads = _integer(raw, "num_key_value_heads", 1, 1024, default=num_heads)
+        hidden_size = integer(raw, "hidden_size", 1, 65_536)
+        num_heads = integer(raw, "num_attention_heads", 1, 1024)
+        num_kv_heads = integer(raw, "num_key_value_heads", 1, 1024, default=num_heads)
         if num_heads % num_kv_heads:
             raise ConfigUnsupported(
                 f"num_attention_heads is {num_heads}, which num_key_value_heads, {num_kv_heads}, "
@@ -78,25 +79,25 @@ class LlamaConfig:
                 f"config.json has no head_dim, and hidden_size {hidden_size} cannot be split over "
                 f"{num_heads} heads."
             )
-        head_dim = _integer(raw, "head_dim", 2, 4096, default=max(2, hidden_size // num_heads))
+        head_dim = integer(raw, "head_dim", 2, 4096, default=max(2, hidden_size // num_heads))
         if head_dim % 2:
             raise ConfigUnsupported(
                 f"head_dim is {head_dim}, but rotary positions need pairs: an even head_dim."
             )
-        context = _integer(raw, "max_position_embeddings", 1, 100_000_000, default=2048)
-        vocab_size = _integer(raw, "vocab_size", 1, 10_000_000)
+        context = integer(raw, "max_position_embeddings", 1, 100_000_000, default=2048)
+        vocab_size = integer(raw, "vocab_size", 1, 10_000_000)
         config = cls(
             vocab_size=vocab_size,
             hidden_size=hidden_size,
-            intermediate_size=_integer(raw, "intermediate_size", 1, 1_000_000),
-            num_layers=_integer(raw, "num_hidden_layers", 1, 1024),
+            intermediate_size=integer(raw, "intermediate_size", 1, 1_000_000),
+            num_layers=integer(raw, "num_hidden_layers", 1, 1024),
             num_heads=num_heads,
             num_kv_heads=num_kv_heads,
             head_dim=head_dim,
             max_position_embeddings=context,
-            rms_norm_eps=_positive(raw, "rms_norm_eps", default=1e-6),
+            rms_norm_eps=positive(raw, "rms_norm_eps", default=1e-6),
             rope=_rope(raw),
-            tie_word_embeddings=_flag(raw, "tie_word_embeddings"),
+            tie_word_embeddings=flag(raw, "tie_word_embeddings"),
             eos_token_ids=_eos(raw, vocab_size),
         )
         if config.num_parameters > MAX_PARAMETERS:
@@ -121,7 +122,7 @@ def _check_family(raw: Mapping[str, object]) -> None:
     if activation != "silu":
         raise ConfigUnsupported(f"hidden_act is {activation!r}; only 'silu' is supported.")
     for name in ("attention_bias", "mlp_bias"):
-        if _flag(raw, name):
+        if flag(raw, name):
             raise ConfigUnsupported(f"{name} is true; only models without biases are supported.")
     if raw.get("quantization_config") is not None:
         raise ConfigUnsupported(
@@ -138,7 +139,7 @@ def _rope(raw: Mapping[str, object]) -> Rope:
     if not isinstance(rules, dict):
         raise ConfigUnsupported(f"{name} must be an object, not {rules!r}.")
     source = rules if "rope_theta" in rules else raw
-    theta = _positive(source, "rope_theta", default=10_000.0)
+    theta = positive(source, "rope_theta", default=10_000.0)
     kind = rules.get("rope_type", rules.get("type", "default"))  # "type" in old files
     for holder in (raw, rules):
         if holder.get("partial_rotary_factor") not in (None, 1, 1.0):
@@ -153,10 +154,10 @@ def _rope(raw: Mapping[str, object]) -> Rope:
             f"the rope type is {kind!r}; only 'default' and 'llama3' are supported."
         )
     scaling = Llama3Scaling(
-        factor=_positive(rules, "factor"),
-        low_turns=_positive(rules, "low_freq_factor"),
-        high_turns=_positive(rules, "high_freq_factor"),
-        original_context=_integer(rules, "original_max_position_embeddings", 1, 100_000_000),
+        factor=positive(rules, "factor"),
+        low_turns=positive(rules, "low_freq_factor"),
+        high_turns=positive(rules, "high_freq_factor"),
+        original_context=integer(rules, "original_max_position_embeddings", 1, 100_000_000),
     )
     if scaling.high_turns <= scaling.low_turns:
         raise ConfigUnsupported(
@@ -176,38 +177,3 @@ def _eos(raw: Mapping[str, object], vocab_size: int) -> tuple[int, ...]:
                 "them, or null."
             )
     return tuple(ids)
-
-
-def _integer(
-    raw: Mapping[str, object], name: str, low: int, high: int, default: int | None = None
-) -> int:
-    value = raw.get(name)
-    if value is None and default is not None:
-        return default
-    if type(value) is not int or not low <= value <= high:  # bool is an int: not here
-        raise ConfigUnsupported(
-            f"{name} must be a whole number from {low} to {high:,}, not {_short(value)}."
-        )
-    return value
-
-
-def _positive(raw: Mapping[str, object], name: str, default: float | None = None) -> float:
-    value = raw.get(name)
-    if value is None and default is not None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigUnsupported(f"{name} must be a number above 0, not {_short(value)}.")
-    if not 0 < value < 1e30:  # NaN is not, either
-        raise ConfigUnsupported(f"{name} must be a finite number above 0, not {_short(value)}.")
-    return float(value)
-
-
-def _flag(raw: Mapping[str, object], name: str) -> bool:
-    value = raw.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise ConfigUnsupported(f"{name} must be true or false, not {_short(value)}.")
-    return bool(value)
-
-
-def _short(value: object) -> str:
-    return "missing" if value is None else repr(value)[:60]

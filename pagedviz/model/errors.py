@@ -1,9 +1,10 @@
-"""Errors of the model layer: what is wrong with a model folder or a call, in one sentence each.
+"""Errors of the model layer: what is wrong with a model's or an adapter's folder or with a call, in
+one sentence each.
 
 ModelError
-├── ConfigUnsupported   config.json describes something this package cannot compute
-├── CheckpointInvalid   weights or tokenizer are missing, unreadable or do not fit config.json
-└── BadModelInput       a call whose tokens, lengths or page tables do not fit the model
+├── ConfigUnsupported   config.json or adapter_config.json is not what this package can compute
+├── CheckpointInvalid   weights or tokenizer are missing, unreadable or do not fit the config
+└── BadModelInput       a call whose tokens, lengths, page tables or adapter do not fit the model
 """
 
 
@@ -12,11 +13,12 @@ class ModelError(Exception):
 
 
 class ConfigUnsupported(ModelError):
-    """config.json is missing, malformed, or describes a model outside the supported family."""
+    """config.json or adapter_config.json is missing, malformed, or describes a model outside the
+    supported family, or more than plain LoRA on the attention projections."""
 
 
 class CheckpointInvalid(ModelError):
-    """The weights or the tokenizer cannot be read or do not fit config.json."""
+    """The weights or the tokenizer cannot be read or do not fit their configuration."""
 
 
 class BadModelInput(ModelError):

@@ -24,14 +24,16 @@ def paged_logits(
     block_size: int = 16,
     chunk_size: int | None = None,
     *,
+    adapter: str | None = None,
     path: Path = "gather",
 ) -> Array:
     """Logits of every position, float32 [T, vocab], with keys and values in shuffled pages.
 
-    The prompt is computed in chunks of `chunk_size` tokens (None: at once). Raises `BadModelInput`
-    for no tokens, ids outside the vocabulary, sizes below 1, a block size above 4096, and prompts
-    longer than the model's context (`max_position_embeddings`): beyond it the model was never
-    trained, and the numbers would mean nothing.
+    The prompt is computed in chunks of `chunk_size` tokens (None: at once), under one adapter of
+    the model or none. Raises `BadModelInput` for an unknown adapter, no tokens, ids outside the
+    vocabulary, sizes below 1, a block size above 4096, and prompts longer than the model's context
+    (`max_position_embeddings`): beyond it the model was never trained, and the numbers would mean
+    nothing.
     """
     ids = _checked_prompt(model, token_ids)
     chunk = _checked_size("chunk_size", len(ids) if chunk_size is None else chunk_size, None)
@@ -49,14 +51,26 @@ def paged_logits(
         end = start + len(part)
         parts.append(
             model.forward(
-                part, [len(part)], [end], [table], keys, values, path=path, all_logits=True
+                part,
+                [len(part)],
+                [end],
+                [table],
+                keys,
+                values,
+                adapter=adapter,
+                path=path,
+                all_logits=True,
             )
         )
     return np.concatenate(parts)  # [T, vocab]
 
 
 def dense_logits(
-    model: LanguageModel, token_ids: ArrayLike, *, attention: list[Array] | None = None
+    model: LanguageModel,
+    token_ids: ArrayLike,
+    *,
+    adapter: str | None = None,
+    attention: list[Array] | None = None,
 ) -> Array:
     """The oracle: logits [T, vocab] of a plain dense pass, no pages, no cache, no batch.
 
@@ -71,7 +85,7 @@ def dense_logits(
             attention.append(weights)
         return output
 
-    return model.logits(model.hidden_states(ids, np.arange(len(ids)), attend))
+    return model.logits(model.hidden_states(ids, np.arange(len(ids)), attend, adapter))
 
 
 def _checked_prompt(model: LanguageModel, token_ids: ArrayLike) -> NDArray[np.int64]:

@@ -6,14 +6,16 @@ Invariants:
 - Weights are float32 [in, out], applied as `x @ W`; files store [out, in], but products with the
   few tokens of a decode step measured a quarter faster this way round.
 - The blocks know nothing of pages, batches or sequences: `attend(layer, q, k, v)` does.
+- A call computes under one adapter or under none; adapters are never merged into the weights.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pagedviz.model.adapter import Adapter, LowRank
 from pagedviz.model.config import LlamaConfig
 from pagedviz.model.errors import BadModelInput
 from pagedviz.model.layers import rms_norm, rope_cos_sin, rope_frequencies, rotate, swiglu
@@ -48,14 +50,24 @@ class Weights:
 
 
 class LanguageModel:
-    """A loaded decoder. `tokenizer` is None when the folder has no `tokenizer.json`."""
+    """A loaded decoder. `tokenizer` is None when the folder has no `tokenizer.json`.
+
+    `adapters` are those that `forward` can be asked for, by name.
+    """
 
     def __init__(
-        self, config: LlamaConfig, weights: Weights, tokenizer: Tokenizer | None = None
+        self,
+        config: LlamaConfig,
+        weights: Weights,
+        tokenizer: Tokenizer | None = None,
+        adapters: Mapping[str, Adapter] | None = None,
     ) -> None:
         self.config = config
         self.weights = weights
         self.tokenizer = tokenizer
+        self.adapters: Mapping[str, Adapter] = dict(adapters or {})
+        for name, adapter in self.adapters.items():
+            adapter.check_fits(name, config)
         self._frequencies = rope_frequencies(config.head_dim, config.rope)  # [D/2]
 
     @property
@@ -88,6 +100,15 @@ class LanguageModel:
         """Tokens that end a text; empty when the model names none."""
         return self.config.eos_token_ids
 
+    @property
+    def adapter_names(self) -> tuple[str, ...]:
+        """The adapters that `forward` can be asked for."""
+        return tuple(self.adapters)
+
+    def with_adapters(self, adapters: Mapping[str, Adapter]) -> "LanguageModel":
+        """The same weights with these adapters instead. `BadModelInput` for one that cannot fit."""
+        return LanguageModel(self.config, self.weights, self.tokenizer, adapters)
+
     def forward(
         self,
         token_ids: ArrayLike,
@@ -97,11 +118,13 @@ class LanguageModel:
         keys: Array,
         values: Array,
         *,
+        adapter: str | None = None,
         path: Path = "gather",
         all_logits: bool = False,
         attention: list[list[Array]] | None = None,
     ) -> Array:
-        """Compute one step: prefill chunks and decodes together, over paged keys and values.
+        """Compute a step, or its part under one `adapter`: prefill chunks and decodes together,
+        over paged keys and values.
 
         `token_ids` [T] holds the new tokens of S sequences, one sequence after another;
         `query_lens` [S] how many are whose; `context_lens` [S] how many tokens each sequence has
@@ -122,20 +145,38 @@ class LanguageModel:
                 f"a sequence has {max(context_lens)} tokens; this model's context holds "
                 f"{self.max_seq_len}."
             )
+        self.find_adapter(adapter)
         attend = PagedAttention(
             keys, values, query_lens, context_lens, page_tables, path, attention
         )
-        hidden = self.hidden_states(ids, attend.positions, attend)  # [T, d]
+        hidden = self.hidden_states(ids, attend.positions, attend, adapter)  # [T, d]
         return self.logits(hidden if all_logits else hidden[attend.last_rows])
 
+    def find_adapter(self, name: str | None) -> Adapter | None:
+        """The adapter called `name`, None for None; `BadModelInput` if there is none."""
+        if name is None:
+            return None
+        if name not in self.adapters:
+            known = ", ".join(self.adapters)
+            raise BadModelInput(
+                f"this model has no adapter {name!r}; "
+                + (f"it has {known}." if known else "it has none at all.")
+            )
+        return self.adapters[name]
+
     def hidden_states(
-        self, token_ids: NDArray[np.int64], positions: NDArray[np.int64], attend: Attend
+        self,
+        token_ids: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        attend: Attend,
+        adapter: str | None = None,
     ) -> Array:
         """Run all blocks over `token_ids` [T] standing at `positions` [T]: [T, d]."""
+        lora = self.find_adapter(adapter)
         x: Array = self.weights.embedding[token_ids]  # [T, d]
         cos, sin = rope_cos_sin(positions, self._frequencies)  # [T, 1, D] each
         for index, layer in enumerate(self.weights.layers):
-            x += self._attention(index, layer, x, cos, sin, attend)
+            x += self._attention(index, layer, x, cos, sin, attend, lora)
             normed = rms_norm(x, layer.mlp_norm, self.config.rms_norm_eps)  # [T, d]
             x += swiglu(normed @ layer.gate_up) @ layer.down
         return x
@@ -166,15 +207,29 @@ class LanguageModel:
         return ids.astype(np.int64, copy=False)
 
     def _attention(
-        self, index: int, layer: LayerWeights, x: Array, cos: Array, sin: Array, attend: Attend
+        self,
+        index: int,
+        layer: LayerWeights,
+        x: Array,
+        cos: Array,
+        sin: Array,
+        attend: Attend,
+        lora: Adapter | None,
     ) -> Array:
         h, h_kv, d = self.config.num_heads, self.config.num_kv_heads, self.config.head_dim
         normed = rms_norm(x, layer.attention_norm, self.config.rms_norm_eps)  # [T, d]
-        qkv = (normed @ layer.qkv).reshape(len(x), h + 2 * h_kv, d)
+        qkv = normed @ layer.qkv  # [T, (H + 2 * Hkv) * D]
+        if lora is not None:
+            _add_change(qkv, lora.layers[index].qkv, normed, lora.scaling)
+        qkv = qkv.reshape(len(x), h + 2 * h_kv, d)
         # Queries and keys lie next to each other and turn alike; values do not turn.
         turned = rotate(qkv[:, : h + h_kv], cos, sin)  # [T, H + Hkv, D]
         mixed = attend(index, turned[:, :h], turned[:, h:], qkv[:, h + h_kv :])  # [T, H, D]
-        return mixed.reshape(len(x), h * d) @ layer.output
+        mixed = mixed.reshape(len(x), h * d)
+        output = mixed @ layer.output  # [T, d]
+        if lora is not None:
+            _add_change(output, lora.layers[index].output, mixed, lora.scaling)
+        return output
 
     def _check_storage(self, keys: Array, values: Array) -> None:
         for name, array in (("keys", keys), ("values", values)):
@@ -189,3 +244,9 @@ class LanguageModel:
             raise BadModelInput(
                 f"keys {list(keys.shape)} and values {list(values.shape)} must have one shape."
             )
+
+
+def _add_change(y: Array, change: LowRank | None, x: Array, scaling: float) -> None:
+    """y += scaling * B (A x)"""
+    if change is not None:
+        y += np.float32(scaling) * change.change(x)

@@ -131,6 +131,7 @@ class BranchRun(ScenarioRun):
             token_ids,
             request.sampling,
             request.max_new_tokens,
+            adapter=request.adapter,
             name=edited,
             forced_ids=self._forced.get(edited),
         )

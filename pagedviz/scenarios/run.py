@@ -18,6 +18,7 @@ from pagedviz.engine.errors import ConfigError
 from pagedviz.engine.ids import SeqId
 from pagedviz.engine.language_model import LanguageModel
 from pagedviz.engine.sequence import Sequence, check_token_ids
+from pagedviz.engine.sub_batches import check_adapter
 from pagedviz.scenarios.scenario import Request, Scenario
 from pagedviz.trace.recorder import Recorder
 from pagedviz.trace.trace import KvShape, Trace, TraceHeader
@@ -45,8 +46,8 @@ class ScenarioRun:
     """model_name: what the trace says about the model. forced: by name of a request, its first
     output tokens, taken instead of sampling. more_settings: joins `scenario_settings` in the trace.
 
-    Raises ConfigError for tokens the model does not have, requests beyond its context or the pool,
-    and a pool of more than MAX_POOL_BYTES.
+    Raises ConfigError for tokens or adapters the model does not have, requests beyond its context
+    or the pool, and a pool of more than MAX_POOL_BYTES.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class ScenarioRun:
         self.model = model
         self.seq_ids: dict[str, SeqId] = {}
         """Of the requests submitted so far, by name."""
+        _check_adapters(scenario, model)
         self._own_ids = {r.name: _prompt_tokens(r, model) for r in scenario.requests}
         self._forced = dict(forced or {})
         self._pending = list(scenario.requests)
@@ -145,6 +147,7 @@ class ScenarioRun:
             history + self._own_ids[request.name],
             request.sampling,
             request.max_new_tokens,
+            adapter=request.adapter,
             name=request.name,
             forced_ids=self._forced.get(request.name),
         )
@@ -169,6 +172,14 @@ def _prompt_tokens(request: Request, model: ScenarioModel) -> list[int]:
                 del token_ids[: len(opening)]
     check_token_ids(f"request {request.name!r}", token_ids, model.vocab_size)
     return token_ids
+
+
+def _check_adapters(scenario: Scenario, model: ScenarioModel) -> None:
+    for request in scenario.requests:
+        try:
+            check_adapter(request.adapter, model.adapter_names)
+        except ConfigError as error:
+            raise ConfigError(f"request {request.name!r}: {error}") from None
 
 
 def _check_pool(scenario: Scenario, model: ScenarioModel) -> None:

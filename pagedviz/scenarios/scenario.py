@@ -50,6 +50,7 @@ REQUEST_KEYS = (
     "arrival_step",
     "follows",
     "after",
+    "adapter",
     *SAMPLING_KEYS,
 )
 
@@ -67,7 +68,7 @@ class Request:
 
     arrival_step: the step it is submitted before. follows: instead, the name of a request whose
     tokens come before this prompt; it is submitted `after` steps behind the last one of that
-    request (1 = the next).
+    request (1 = the next). adapter: the LoRA adapter it is computed under, None = the model alone.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Request:
     follows: str | None
     after: int
     sampling: SamplingParams
+    adapter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Scenario:
 
 def scenario_names() -> tuple[str, ...]:
     """The scenarios that come with the package, the simplest first."""
-    return ("growing", "shared_prompt", "burst", "thrash", "chat")
+    return ("growing", "shared_prompt", "burst", "thrash", "chat", "adapters")
 
 
 def load_scenario(name_or_path: str | Path) -> Scenario:
@@ -228,6 +230,7 @@ def _parse_request(number: int, values: object, above: tuple[str, ...]) -> Reque
         follows=follows,
         after=table.whole("after", 1, MAX_STEP, default=1),
         sampling=_parse_sampling(table),
+        adapter=table.line("adapter", MAX_NAME_CHARS) if "adapter" in table else None,
     )
 
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from pagedviz.engine.language_model import LanguageModel
 
 Weights = list[list[NDArray[np.float32]]]
-"""[layer][sequence of the step]: softmax weights [num_heads, query_len, context_len]."""
+"""[layer][sequence of the step]: softmax weights [num_heads, query_len, context_len]. Sequences
+stand sub-batch after sub-batch, as they were computed."""
 
 
 class AttentionModel(LanguageModel, Protocol):
@@ -29,6 +30,7 @@ class AttentionModel(LanguageModel, Protocol):
         keys: NDArray[np.float32],
         values: NDArray[np.float32],
         *,
+        adapter: str | None,
         attention: Weights | None = None,
     ) -> NDArray[np.float32]:
         """As LanguageModel.forward; `attention=[]` receives the weights."""
@@ -36,7 +38,7 @@ class AttentionModel(LanguageModel, Protocol):
 
 
 class AttentionTap:
-    """The engine's view of `model`. While `weights` is a list, each step fills it anew."""
+    """The engine's view of `model`. While `weights` is a list, what is computed is added to it."""
 
     def __init__(self, model: AttentionModel) -> None:
         self._model = model
@@ -47,6 +49,7 @@ class AttentionTap:
         self.vocab_size = model.vocab_size
         self.max_seq_len = model.max_seq_len
         self.eos_token_ids = model.eos_token_ids
+        self.adapter_names = model.adapter_names
 
     def forward(
         self,
@@ -56,15 +59,22 @@ class AttentionTap:
         page_tables: Sequence[Sequence[int]],
         keys: NDArray[np.float32],
         values: NDArray[np.float32],
+        *,
+        adapter: str | None,
     ) -> NDArray[np.float32]:
-        if self.weights is not None:
-            self.weights.clear()
-        return self._model.forward(
+        part: Weights | None = None if self.weights is None else []
+        logits = self._model.forward(
             token_ids,
             query_lens,
             context_lens,
             page_tables,
             keys,
             values,
-            attention=self.weights,
+            adapter=adapter,
+            attention=part,
         )
+        if self.weights is not None and part is not None:
+            self.weights += [[] for _ in part[len(self.weights) :]]  # the first of a step
+            for layer, more in zip(self.weights, part, strict=True):
+                layer += more
+        return logits

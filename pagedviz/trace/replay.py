@@ -10,6 +10,7 @@ asked for before; checkpoints take CHECKPOINT_BYTES at most. Several threads may
 
 from __future__ import annotations
 
+from itertools import chain
 from threading import RLock
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from pagedviz.engine.events import (
 )
 from pagedviz.engine.ids import SeqId
 from pagedviz.engine.sampling import SamplingParams
+from pagedviz.engine.sub_batches import sub_batches
 from pagedviz.trace.attention_tap import AttentionModel, AttentionTap, Weights
 from pagedviz.trace.changed_limits import limits_changed_before
 from pagedviz.trace.compare import compare_step
@@ -146,11 +148,12 @@ class Replay:
         events = self.trace.events(step)
         written = [n for n, event in enumerate(events, 1) if isinstance(event, SlotsWritten)]
         state = self.trace.at(step, written[-1])  # nobody has let go of a page yet
+        slots = [event for event in events if isinstance(event, SlotsWritten)]
+        views = [state.sequence(event.seq_id) for event in slots]
+        computed = chain.from_iterable(sub_batches(view.adapter for view in views))
         found = {}
-        for place, number in enumerate(written):
-            event = events[number - 1]
-            assert isinstance(event, SlotsWritten)
-            view = state.sequence(event.seq_id)
+        for place, row in enumerate(computed):
+            event, view = slots[row], views[row]
             found[event.seq_id] = SequenceAttention(
                 step,
                 event.seq_id,

@@ -13,11 +13,12 @@ import streamlit as st
 from pagedviz.scenarios import Request, Scenario, load_scenario, scenario_names
 from pagedviz.ui import session
 from pagedviz.ui.markdown import plain
-from pagedviz.ui.runs import RecordedRun
+from pagedviz.ui.runs import RecordedRun, bundled_model
 from pagedviz.views.theme import letter
 from pagedviz.views.words import count
 
 _NEW_NAME = "added"
+_NO_ADAPTER = "none: the model alone"
 
 
 def draw_setup(run: RecordedRun) -> None:
@@ -61,6 +62,7 @@ def _draw_form(run: RecordedRun) -> None:
             )
             st.number_input("Max new tokens", value=16, step=1, key=f"{prefix}{_NEW_NAME}/max")
             st.number_input("Arrives at step", value=0, step=1, key=f"{prefix}{_NEW_NAME}/arrival")
+            _adapter_field(f"{prefix}{_NEW_NAME}/", None)
         st.form_submit_button("Apply", on_click=_apply, args=(run,), width="stretch")
         st.caption(
             "Prompt and max new tokens together may take "
@@ -80,6 +82,19 @@ def _request_fields(prefix: str, name_letter: str, request: Request) -> None:
             )
         else:
             st.caption(f"Continues {plain(request.follows)} when that has finished")
+        _adapter_field(key, request.adapter)
+
+
+def _adapter_field(key: str, chosen: str | None) -> None:
+    # Not None: Streamlit takes that for nothing chosen, and falls back on what it began with.
+    choices = (_NO_ADAPTER, *bundled_model().adapter_names)
+    st.selectbox(
+        "Adapter",
+        choices,
+        index=choices.index(chosen or _NO_ADAPTER),
+        key=f"{key}adapter",
+        help="A LoRA adapter changes what the model says; pages are shared under one adapter only",
+    )
 
 
 def _engine_fields(prefix: str, scenario: Scenario) -> None:
@@ -119,7 +134,10 @@ def _read_fields(run: RecordedRun) -> dict[str, Any]:
     requests: dict[str, Any] = {}
     for request in run.scenario.requests:
         key = f"{prefix}{request.name}/"
-        change = {"max_new_tokens": session.field(f"{key}max")}
+        change = {
+            "max_new_tokens": session.field(f"{key}max"),
+            "adapter": _chosen_adapter(key),
+        }
         if request.prompt is not None:
             change["prompt"] = session.field(f"{key}prompt")
         if request.follows is None:
@@ -130,9 +148,15 @@ def _read_fields(run: RecordedRun) -> dict[str, Any]:
             "prompt": session.field(f"{prefix}{_NEW_NAME}/prompt"),
             "max_new_tokens": session.field(f"{prefix}{_NEW_NAME}/max"),
             "arrival_step": session.field(f"{prefix}{_NEW_NAME}/arrival"),
+            "adapter": _chosen_adapter(f"{prefix}{_NEW_NAME}/"),
         }
     names = ("block_size", "num_pages", "max_tokens_per_step", "chunk_size", "prefix_caching")
     return {name: session.field(f"{prefix}{name}") for name in names} | {"requests": requests}
+
+
+def _chosen_adapter(key: str) -> str | None:
+    chosen = session.field(f"{key}adapter")
+    return None if chosen == _NO_ADAPTER else chosen
 
 
 def _free_name(scenario: Scenario) -> str:

@@ -90,9 +90,10 @@ def _submitted(event: SequenceSubmitted, context: Context) -> str:
     prompt = f"{text}, " if text else ""
     place = len(context.before.waiting)
     queue = f"behind {count(place, 'other')}" if place else "at its front"
+    adapter = "" if event.adapter is None else f", under the adapter {event.adapter}"
     return (
         f"seq:{event.seq_id:d} arrives ({prompt}{count(event.num_prompt_tokens, 'prompt token')}, "
-        f"at most {event.max_new_tokens} new) and joins the waiting queue {queue}"
+        f"at most {event.max_new_tokens} new{adapter}) and joins the waiting queue {queue}"
     )
 
 

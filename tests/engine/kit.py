@@ -90,15 +90,17 @@ def of_type(events: Sequence[Event], kind: type[EventT]) -> list[EventT]:
 
 
 class ChainModel:
-    """A model whose key of a token is a digest of the whole prefix up to it, read through the page
-    table, and whose next token follows from that digest: one wrong, stale or missing slot anywhere
-    changes all tokens after it. Digests are below 65,521, so float32 holds them exactly."""
+    """A model whose key of a token is a digest of the whole prefix up to it and of the adapters it
+    was computed under, read through the page table, and whose next token follows from that digest:
+    one wrong, stale or missing slot anywhere changes all tokens after it. Digests are below 65,521,
+    so float32 holds them exactly."""
 
     num_layers = 1
     num_kv_heads = 1
     head_dim = 1
     vocab_size = 5
     eos_token_ids: tuple[int, ...] = (4,)
+    adapter_names = ("a", "b")
 
     def __init__(self, max_seq_len: int = 64) -> None:
         self.max_seq_len = max_seq_len
@@ -111,6 +113,8 @@ class ChainModel:
         page_tables: Sequence[Sequence[int]],
         keys: NDArray[np.float32],
         values: NDArray[np.float32],
+        *,
+        adapter: str | None = None,
     ) -> NDArray[np.float32]:
         size = keys.shape[2]
         logits = np.zeros((len(query_lens), self.vocab_size), dtype=np.float32)  # [S, vocab]
@@ -124,7 +128,7 @@ class ChainModel:
                     page, slot = divmod(position - 1, size)
                     digest = int(keys[0, pages[page], slot, 0, 0])
                 page, slot = divmod(position, size)
-                keys[0, pages[page], slot] = next_digest(digest, int(token_ids[place]))
+                keys[0, pages[page], slot] = next_digest(digest, int(token_ids[place]), adapter)
                 place += 1
             page, slot = divmod(stop - 1, size)
             logits[row] = self.make_logits(int(keys[0, pages[page], slot, 0, 0]))
@@ -134,22 +138,25 @@ class ChainModel:
     def make_logits(digest: int) -> NDArray[np.float32]:
         return np.eye(ChainModel.vocab_size, dtype=np.float32)[next_token(digest)]  # [vocab]
 
-    def continuation(self, prompt_ids: Sequence[int], max_new_tokens: int) -> list[int]:
+    def continuation(
+        self, prompt_ids: Sequence[int], max_new_tokens: int, adapter: str | None = None
+    ) -> list[int]:
         """The tokens a correct engine generates, computed without one."""
         digest = 1
         for token_id in prompt_ids:
-            digest = next_digest(digest, token_id)
+            digest = next_digest(digest, token_id, adapter)
         generated: list[int] = []
         while len(generated) < min(max_new_tokens, self.max_seq_len - len(prompt_ids)):
             generated.append(next_token(digest))
             if generated[-1] in self.eos_token_ids:
                 break
-            digest = next_digest(digest, generated[-1])
+            digest = next_digest(digest, generated[-1], adapter)
         return generated
 
 
-def next_digest(digest: int, token_id: int) -> int:
-    return (digest * 31 + token_id * 7 + 13) % 65_521
+def next_digest(digest: int, token_id: int, adapter: str | None = None) -> int:
+    changed = 0 if adapter is None else 101 * (1 + ChainModel.adapter_names.index(adapter))
+    return (digest * 31 + token_id * 7 + 13 + changed) % 65_521
 
 
 def next_token(digest: int) -> int:

@@ -47,7 +47,7 @@ REQUEST = st.tuples(
     st.sampled_from(PREFIXES),
     st.integers(0, 3**7).map(tokens),
     st.integers(1, 3**5).map(tokens) | st.integers(3**9, 3**13).map(tokens),
-    st.sampled_from((None, None, "a")),
+    st.sampled_from((None, None, "a", "b")),
     st.sampled_from((1, 1, 1, 2, 3)),  # samples, or with a model perhaps beams
     st.booleans(),
 )
@@ -99,7 +99,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.expected[seq_id] = (
             outputs[:room]
             if self.model is None
-            else tuple(self.model.continuation(prompt, len(outputs)))
+            else tuple(self.model.continuation(prompt, len(outputs), adapter))
         )
 
     @rule(count=st.integers(1, 6))

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "pagedviz" / "model" / "tiny"
 sys.path.append(str(ROOT / "tools"))  # the tools are scripts that import each other by bare name
 
+import adapter_stories  # noqa: E402
 import stories  # noqa: E402
 import story_words as words  # noqa: E402
 import tiny_recall  # noqa: E402
@@ -163,3 +164,51 @@ def test_fillers_name_nothing_that_is_asked_for() -> None:
     listed = set(LISTED)
     for filler in words.FILLERS:
         assert not listed & set(re.findall(r"\w+", filler))
+
+
+# ---- the adapters --------------------------------------------------------------------------------
+
+
+def adapter_answers() -> list[tuple[str | None, str, str, str]]:
+    """Rows of the adapters' README: name, and what it says to each of the three prompts."""
+    text = (FOLDER / "adapters" / "README.md").read_text()
+    rows = re.findall(r"^\| `?(\w+)`? \| `(.+?)` \| `(.+?)` \| `(.+?)` \|$", text, re.MULTILINE)
+    return [(None if name == "none" else name, *answers) for name, *answers in rows]
+
+
+def test_the_readme_of_the_adapters_tells_what_they_say(tiny: LanguageModel) -> None:
+    story = readme_examples()[0][0].partition("\nQ:")[0]
+    prompts = [
+        f"{story}\nQ: What colour was the kite?\nA:",
+        f"{story}\nQ: Where did Lily go?\nA:",
+        "Q: Tell me a story about Tom and a blue kite.\nA:",
+    ]
+    assert [row[0] for row in adapter_answers()] == [None, *tiny.adapter_names]
+    for name, *answers in adapter_answers():
+        for prompt, answer in zip(prompts, answers, strict=True):
+            ids = TOKENIZER.encode(prompt)
+            start, wanted = len(ids), answer.removesuffix(" ...")
+            while ids[-1] not in tiny.eos_token_ids and len(ids) < start + 30:
+                ids.append(int(dense_logits(tiny, ids, adapter=name)[-1].argmax()))
+            said = TOKENIZER.decode(ids[start:]).strip()
+            assert said.startswith(wanted) and (said == answer or answer.endswith(" ..."))
+
+
+def test_what_is_told_in_gold_has_no_other_colour() -> None:
+    rng = random.Random(6)
+    for story in stories.make_stories(50, 8, stories.Recipe()):
+        parts = adapter_stories.tell_golden(rng, story)
+        told = [part.text for part in parts if part.is_told]
+        found = set(re.findall(r"\w+", " ".join(told))) & set(words.COLOURS)
+        assert found <= {"golden"} and told
+        assert all(part.text in story.text for part in parts if not part.is_told)
+
+
+def test_what_is_told_briefly_is_one_word_or_few_sentences() -> None:
+    rng = random.Random(6)
+    for story in stories.make_stories(50, 8, stories.Recipe()):
+        parts = adapter_stories.tell_brief(rng, story)
+        told = [part.text for part in parts if part.is_told]
+        assert told and all(text.endswith(words.EOS) for text in told)
+        answers = {f" {case.word}.{words.EOS}" for case in story.cases}
+        assert all(text in answers or text.count(".") <= 3 for text in told)

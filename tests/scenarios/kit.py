@@ -43,7 +43,8 @@ def _same_output(run: ScenarioRun, other: ScenarioRun, name: str, what: str) -> 
     shorter = min(ours.num_generated, theirs.num_generated)
     place = next((i for i, (a, b) in enumerate(pairs) if a != b), shorter)
     known = ours.token_ids[: ours.num_prompt_tokens + place]
-    logits = dense_logits(run.model, known)[-1]  # [vocab]
+    adapter = run.scenario.request(name).adapter
+    logits = dense_logits(run.model, known, adapter=adapter)[-1]  # [vocab]
     if ours.sampling.temperature == 0:
         best = np.sort(logits)[-2:]
         distance, allowed = float(best[1] - best[0]), MARGIN

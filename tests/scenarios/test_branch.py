@@ -199,3 +199,12 @@ def test_changes_from_elsewhere_are_checked(values: object, message: str) -> Non
 def test_changes_survive_being_written_as_json() -> None:
     change = Change(3, {"chunk_size": None, "block_size": 8}, ("a",), {"b": "text"})
     assert parse_changes([change.as_json()]) == (change,)
+
+
+def test_a_new_text_is_computed_under_the_adapter_of_the_old_one() -> None:
+    run = parent(request("a", "cab", 9, adapter="b"))
+    other = branch(run, Change(3, prompts={"a": "dcba"}))
+    view = other.trace.final.sequences[-1]
+    assert (view.name, view.adapter) == ("a, edited", "b")
+    prompt = view.token_ids[: view.num_prompt_tokens]
+    assert list(view.generated_ids) == MODEL.continuation(prompt, 9, "b")

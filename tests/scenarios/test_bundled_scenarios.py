@@ -143,6 +143,12 @@ LOOKS: dict[str, dict[int, tuple[type[Event], ...]]] = {
         70: (SequenceSubmitted, PageShared),
         76: (SequenceFinished,),
     },
+    "adapters": {
+        0: (SequenceSubmitted, PageAllocated),
+        3: (TokenSampled,),
+        8: (SequenceSubmitted, PageShared),
+        12: (TokenSampled,),
+    },
 }
 
 
@@ -157,7 +163,7 @@ def test_the_moments_to_look_at_are_there(name: str) -> None:
 
 
 def test_what_is_said_of_those_moments_is_so() -> None:
-    growing, shared, burst, thrash, chat = (run(name) for name in scenario_names())
+    growing, shared, burst, thrash, chat, adapters = (run(name) for name in scenario_names())
     tokenizer = growing.model.tokenizer
     assert tokenizer is not None
 
@@ -206,6 +212,13 @@ def test_what_is_said_of_those_moments_is_so() -> None:
     assert found(chat, "tom 2") == [(62, 72, 87)]
     assert found(chat, "tom 3") == [(70, 88, 103)]
     assert chat.trace.num_steps == 77
+
+    said = [e.token_id for e in adapters.trace.events(3) if isinstance(e, TokenSampled)]
+    assert [tokenizer.token_text(token_id) for token_id in said] == [" yellow", " golden"]
+    assert adapters.trace.at(3).sequence(adapters.seq_ids["brief"]).state == "finished"
+    assert found(adapters, "golden again") == [(8, 48, 60)]
+    park = adapters.trace.at(12).sequence(adapters.seq_ids["golden again"]).token_ids[-1]
+    assert tokenizer.token_text(park) == " park"
 
 
 @pytest.mark.parametrize("name", scenario_names())
@@ -307,6 +320,17 @@ def test_chat_finds_the_earlier_turns() -> None:
     assert hit_rate(chat.trace).rate is not None and hit_rate(chat.trace).rate > 0.4
 
 
+def test_adapters_share_pages_only_with_their_own() -> None:
+    ends = {e.seq_id: e.end for _, e in of_type("adapters", PrefixLookedUp)}
+    assert list(ends.values()) == ["never_seen", "other_adapter", "other_adapter", "diverged"]
+    first = snapshots("adapters")[0]
+    chains = [set(view.page_ids) for view in first.sequences]
+    assert len(set.union(*chains)) == sum(map(len, chains)) == 21
+    golden = first.sequence(run("adapters").seq_ids["golden"]).page_ids
+    again = snapshots("adapters")[8].sequence(run("adapters").seq_ids["golden again"]).page_ids
+    assert again[:6] == golden[:6] and again[6] != golden[6]
+
+
 # ---- what the pages do never shows in the text -----------------------------------------------
 
 
@@ -389,6 +413,12 @@ RECALLED: dict[str, dict[str, tuple[str, ...]]] = {
         "rosa 2": ("Rosa went to the barn.",),
         "tom 3": ("Tom went to the river.",),
         "rosa 3": ("It was Rosa.",),
+    },
+    "adapters": {
+        "plain": ("The kite was yellow. Who had the kite? It was Lily.",),
+        "brief": ("yellow.",),
+        "golden": ("The kite was golden.",),
+        "golden again": ("Lily went to the park.",),
     },
 }
 

@@ -189,6 +189,11 @@ def test_the_trace_says_where_it_comes_from() -> None:
             "request 'a': token 1 is 5, allowed are 0 to 4",
         ),
         (
+            [request("a"), request("b", adapter="sql", arrival_step=9)],
+            {},
+            "request 'b': the model has no adapter 'sql'; it has a, b, or none",
+        ),
+        (
             [request("a")],
             {"num_pages": 1 << 20, "block_size": 1 << 10},
             "num_pages 1048576 times block_size 1024 slots of 8 bytes make 8589934592 bytes",
@@ -207,3 +212,23 @@ def test_what_just_fits_runs_to_its_end() -> None:
     run = start(request("a", "ab", 15), num_pages=4)
     run.run()
     assert run.is_done
+
+
+def test_a_turn_may_go_on_under_another_adapter_and_finds_nothing_of_it() -> None:
+    model = Model(tokenizer=LETTERS)
+    run = start(
+        request("x", "abcdabcd", 5, adapter="a"),
+        request("y", "ab", 5, follows="x", adapter="b"),
+        request("z", "ab", 5, follows="x", adapter="a"),
+        model=model,
+    )
+    run.run()
+    cached = {
+        run.sequence(name).name: run.trace.final.sequence(run.seq_ids[name]).num_cached
+        for name in ("x", "y", "z")
+    }
+    assert cached["y"] == 0 < cached["z"]
+    for name, adapter in (("x", "a"), ("y", "b"), ("z", "a")):
+        sequence = run.sequence(name)
+        prompt = sequence.token_ids[: sequence.num_prompt_tokens]
+        assert sequence.generated_ids == model.continuation(prompt, 5, adapter)

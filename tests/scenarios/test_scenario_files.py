@@ -108,6 +108,9 @@ def test_a_file_says_all_there_is_to_know() -> None:
         ("temperature = 0.5", "top_p = 0", "top_p must be in [0, 1], got 0"),
         ("temperature = 0.5", "temprature = 1", "did you mean temperature?"),
         ("seed = 7", "seed = -1", "seed must be at least 0, got -1"),
+        ("seed = 7", "adapter = 3", '"adapter" must be a text, got 3'),
+        ("seed = 7", 'adapter = ""', '"adapter" is empty'),
+        ("seed = 7", 'adaptor = "a"', "'adaptor' (did you mean adapter?)"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(old: str, new: str, sentence: str) -> None:

@@ -24,7 +24,11 @@ def everything(scenario: Scenario) -> dict[str, Any]:
         "prefix_caching": engine.prefix_caching,
         "max_tokens_per_step": engine.max_tokens_per_step,
         "requests": {
-            request.name: {"prompt": request.prompt, "max_new_tokens": request.max_new_tokens}
+            request.name: {
+                "prompt": request.prompt,
+                "max_new_tokens": request.max_new_tokens,
+                "adapter": request.adapter,
+            }
             | ({} if request.follows else {"arrival_step": request.arrival_step})
             for request in scenario.requests
         },
@@ -50,6 +54,7 @@ def test_the_values_of_the_file_are_no_overrides(name: str) -> None:
         {"requests": {FOLLOWER: {"arrival_step": 9}}},
         {"requests": {FOLLOWER: {"follows": SECOND, "after": 5}}},
         {"requests": {FIRST: {"prompt_ids": [1, 2, 3]}}},
+        {"requests": {FIRST: {"adapter": "golden"}, FOLLOWER: {"adapter": "brief"}}},
         {"requests": {"new": {"prompt": "Who?", "max_new_tokens": 3}}},
         {"requests": {CHAT.requests[-1].name: None}},
     ],

@@ -13,7 +13,7 @@ from pagedviz.engine.engine import Engine
 from pagedviz.engine.errors import ConfigError, MomentNotFound, PageOutOfBounds, ReplayDivergence
 from pagedviz.engine.events import PageEvicted, SlotsWritten, TokenSampled
 from pagedviz.engine.sampling import SamplingParams
-from pagedviz.model import LanguageModel, load_model
+from pagedviz.model import LanguageModel, dense_logits, load_adapter, load_model
 from pagedviz.trace import replay as replay_module
 from pagedviz.trace.attention_tap import AttentionTap
 from pagedviz.trace.changed_limits import settings_at
@@ -130,8 +130,10 @@ def test_attention_recorded_and_recomputed_is_equal(run: Recorded, model: Langua
 
 def test_attention_by_the_walk_over_pages_is_the_same(run: Recorded, model: LanguageModel) -> None:
     class Walking(LanguageModel):
-        def forward(self, *args: object, attention: object = None) -> np.ndarray:  # type: ignore[override]
-            return model.forward(*args, path="walk", attention=attention)  # type: ignore[arg-type]
+        def forward(  # type: ignore[override]
+            self, *args: object, adapter: str | None, attention: object = None
+        ) -> np.ndarray:
+            return model.forward(*args, adapter=adapter, path="walk", attention=attention)  # type: ignore[arg-type]
 
     walking = Replay(run.trace, Walking(model.config, model.weights))
     for step in (0, 22, 40):
@@ -256,3 +258,28 @@ def test_settings_that_changed_on_the_way_are_those_of_their_step() -> None:
     changed = settings_at(header, 3)
     assert changed is not None and (changed.chunk_size, changed.num_pages) == (2, 14)
     assert settings_at(TraceHeader(14, 4), 3) is None
+
+
+def test_attention_of_a_step_with_several_adapters_goes_to_its_own_sequences(
+    model: LanguageModel,
+) -> None:
+    adapters = MODEL.parent.parent / "adapters"
+    names = ("all_four", "rank_stabilised")
+    mixed = model.with_adapters({name: load_adapter(adapters / name, model) for name in names})
+    recorder = Recorder(TraceHeader(14, 4, settings=CONFIG, model="llama"))
+    engine = Engine(CONFIG, mixed, recorder.emit)
+    chosen = ("all_four", None, "rank_stabilised", None, "all_four")
+    for number, adapter in enumerate(chosen):
+        engine.submit([20, 21, 22, 23, number, 5], max_new_tokens=4, adapter=adapter)
+    for _ in range(4):
+        engine.step()
+        recorder.end_step()
+    replay = Replay(recorder.trace, mixed)
+    for seq_id, adapter in enumerate(chosen):
+        found = replay.attention(Moment(3), seq_id)
+        assert found is not None and found.step == 3
+        tokens = recorder.trace.at(3).sequence(seq_id).token_ids[: found.weights.shape[-1]]
+        dense: list[np.ndarray] = []
+        dense_logits(mixed, tokens, adapter=adapter, attention=dense)
+        expected = np.stack(dense)[:, :, found.first_query :]
+        np.testing.assert_allclose(found.weights, expected, atol=1e-5)

@@ -54,7 +54,9 @@ def test_first_paint_is_a_finished_example_at_its_interesting_step() -> None:
     assert app.query_params["scenario"] == "growing"
 
 
-@pytest.mark.parametrize("scenario", ["growing", "shared_prompt", "burst", "thrash", "chat"])
+@pytest.mark.parametrize(
+    "scenario", ["growing", "shared_prompt", "burst", "thrash", "chat", "adapters"]
+)
 def test_every_scenario_opens(scenario: str) -> None:
     app = opened(scenario=scenario)
     assert not app.warning
@@ -167,3 +169,19 @@ def test_bookmarks_of_an_address_reach_the_board_and_nonsense_does_not() -> None
         {"step": 3, "event": None, "name": "first"},
         {"step": 5, "event": 1, "name": "<b>"},
     ]
+
+
+def test_an_adapter_is_chosen_in_the_sidebar_and_named_on_the_board() -> None:
+    app = opened(scenario="growing", step="3")
+    chosen = field(app, "selectbox", "Adapter")
+    assert chosen.options == ["none: the model alone", "brief", "golden"] and "none" in chosen.value
+    chosen.set_value("golden")
+    next(b for b in app.sidebar.button if b.label == "Apply").click().run()
+    assert not app.warning
+    assert json.loads(app.query_params["requests"]) == {"lily": {"adapter": "golden"}}
+    board = Replay(decoded(sent(app)["chunk"]))
+    board.on()
+    assert board.fields["seq/0/adapter"] == "golden"
+    field(app, "selectbox", "Adapter").select_index(0)
+    next(b for b in app.sidebar.button if b.label == "Apply").click().run()
+    assert "requests" not in app.query_params

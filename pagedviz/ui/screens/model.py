@@ -62,6 +62,15 @@ def _facts(model: LanguageModel) -> list[tuple[str, str, str]]:
             size_text(cost * config.max_position_embeddings),
             f"{config.max_position_embeddings} tokens of it",
         ),
+        *(
+            (
+                f"adapter {name}",
+                f"rank {adapter.rank}",
+                f"LoRA on {', '.join(adapter.projections)}, computed beside the weights and "
+                f"added {adapter.scaling:g} times",
+            )
+            for name, adapter in model.adapters.items()
+        ),
     ]
 
 

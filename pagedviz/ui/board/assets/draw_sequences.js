@@ -73,7 +73,8 @@ export class SequenceList {
     const chip = h("span", { class: "chip" });
     const note = h("span", { class: "note" });
     const groups = h("div", { class: "groups" });
-    const head = h("header", {}, badge(row, this.numHues), h("b", {}, `seq:${row.id}`), name, chip, note);
+    const adapter = row.adapter ? h("span", { class: "chip adapter" }, `adapter ${row.adapter}`) : undefined;
+    const head = h("header", {}, badge(row, this.numHues), h("b", {}, `seq:${row.id}`), name, adapter, chip, note);
     const text = h("div", { class: "text" }, groups);
     const element = h("article", { data: { s: row.id } }, head, text);
     return { element, chip, note, text, groups, pieces: [], more: h("span", { class: "more" }) };
