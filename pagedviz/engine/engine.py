@@ -31,6 +31,8 @@ from pagedviz.engine.families import Families
 from pagedviz.engine.host_pool import HostPool
 from pagedviz.engine.ids import AdapterKey, SeqId
 from pagedviz.engine.language_model import LanguageModel
+from pagedviz.engine.live_checker import Checker, NoChecker
+from pagedviz.engine.live_state import Audited
 from pagedviz.engine.pages import KvPageConfig, KvPagePool
 from pagedviz.engine.prefix_cache import NoPrefixCache
 from pagedviz.engine.profiles import PROFILES
@@ -71,8 +73,12 @@ class Engine:
         config: EngineConfig,
         model: LanguageModel | None = None,
         emit: Emit | None = None,
+        checker: Checker | None = None,
     ) -> None:
         self.config = config
+        self.checker = NoChecker() if checker is None else checker
+        self._tell = emit
+        emit = self.checker.listen(emit)
         self.model = model
         self.num_steps = 0
         self.max_seq_len = config.max_seq_len
@@ -238,7 +244,14 @@ class Engine:
         outcome = self._commit(plan, logits)
         self.num_steps += 1
         self._has_idled = not (plan.sequences or plan.preempted or outcome.logprobs)
+        self._check()
         return outcome
+
+    def _check(self) -> None:
+        audited = Audited(self.num_steps, self.block_manager, self.sequences, self.scheduler)
+        for violated in self.checker.after_step(audited):
+            if self._tell is not None:
+                self._tell(violated)
 
     def _execute(self, plan: StepPlan) -> NDArray[np.float32] | None:
         """Compute the K/V and logits of a plan, [S, vocab]; changes no paging state."""

@@ -129,7 +129,8 @@ class StepFacts:
         self.evicted: set[int] = set()
         self.hashes: dict[int, int | None] = {}
         """Pages handed out or hashed in this step: the hash they have now. An eviction alone does
-        not count: what makes a page lose its hash is that it is handed out again."""
+        not count: what makes a page lose its hash is that it is handed out again, or that another
+        page takes the hash over."""
         self.has_moved = False
         """Whether anything was scheduled, preempted or released."""
         self.fills = list(start.fills)
@@ -141,6 +142,7 @@ class StepFacts:
         self._computed = dict(start.computed)
         self._known = dict(start.known)
         self._planned: dict[int, tuple[int, int]] = {}
+        self._evicted_by_hash: dict[int, list[int]] = {}
         # Sequences that wrote and have not attended yet: all K/V of a step are written before any
         # attention reads, so reads count only once something else happens than a write.
         self._readers: list[tuple[int, int]] = []
@@ -173,8 +175,12 @@ class StepFacts:
 
     def _evicted(self, event: PageEvicted) -> None:
         self.evicted.add(event.page_id)
+        self.hashes.pop(event.page_id, None)
+        self._evicted_by_hash.setdefault(event.page_hash, []).append(event.page_id)
 
     def _hashed(self, event: PageHashed) -> None:
+        for page_id in self._evicted_by_hash.pop(event.page_hash, ()):
+            self.hashes.setdefault(page_id, None)
         self.hashes[event.page_id] = event.page_hash
 
     def _allocated(self, event: PageAllocated) -> None:

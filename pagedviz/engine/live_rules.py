@@ -1,0 +1,161 @@
+"""The rules of the paged cache asked of a running engine: does everything hold, yes or no?
+
+Each function recomputes what must be the case and compares it as a whole with what the engine
+has. Invariants: a function believes nothing it audits; it says no at least whenever the rule of the
+same number in state_rules or step_rules finds something, and these then say what it is.
+"""
+
+from __future__ import annotations
+
+from pagedviz.engine.ids import PageId
+from pagedviz.engine.live_state import LiveState
+from pagedviz.engine.own_prefixes import OwnPrefixes
+from pagedviz.engine.sequence import Sequence
+from pagedviz.engine.step_facts import StepFacts, StepStart
+
+
+def queue_and_counts_hold(state: LiveState, counts: list[int]) -> bool:
+    """Rules 1 and 2, and of rule 3 that no table points at an unowned page: ref counts are what the
+    tables add up to, and the queue has every other page once."""
+    if counts != state.pool.ref_counts:
+        return False
+    queue = list(state.pool.queue)
+    unowned = {page_id for page_id, count in enumerate(counts) if not count}
+    return (
+        len(queue) == len(unowned) and unowned.issuperset(queue) and len(set(queue)) == len(queue)
+    )
+
+
+def generations_stand(state: LiveState) -> bool:
+    """Rule 3: every page in a table is still in the use it was given in."""
+    generation_of = state.pool.generations.__getitem__
+    return all(
+        table.generations == list(map(generation_of, table.page_ids)) for table in state.tables
+    )
+
+
+def tables_cover_tokens(state: LiveState, fills: list[int], expected: list[int]) -> bool:
+    """Rule 4: tables are as long as their tokens need, pages as full as events say and as the pool
+    says."""
+    size = state.block_size
+    reserves_prompts = state.engine.scheduler.reserves_prompts
+    for sequence, table in zip(state.sequences, state.tables, strict=True):
+        covered = sequence.num_computed
+        if reserves_prompts and sequence.is_running and not sequence.is_decoding:
+            covered = len(sequence.token_ids)
+        if len(table.page_ids) != -(-covered // size):
+            return False
+    return fills == expected and (not state.pool.has_storage or state.pool.fills == expected)
+
+
+def map_is_consistent(state: LiveState) -> bool:
+    """Rule 5: lookups find a page exactly by the entry that the page is listed under, and each
+    entry under its own hash."""
+    if state.entries != state.entry_of:
+        return False
+    entries = state.engine.block_manager.cache.entries
+    return list(entries) == [entry.page_hash for entry in entries.values()]
+
+
+def hashes_tell_the_content(
+    state: LiveState, own: OwnPrefixes, counts: list[int], expected: list[int]
+) -> bool:
+    """Rule 5: findable pages are full, and hash and tokens are those of every owner's own prefix,
+    or, without an owner, of some prefix that was submitted."""
+    hashes, contents, size = state.hashes, state.contents, state.block_size
+    for sequence, table in zip(state.sequences, state.tables, strict=True):
+        page_ids = table.page_ids
+        if not page_ids:
+            continue
+        chain = own.chain(sequence)
+        num_full = len(chain.hashes)
+        full = page_ids[:num_full]
+        if any(page_id in hashes for page_id in page_ids[num_full:]):
+            return False
+        if list(map(hashes.get, full)) != chain.hashes[: len(full)] or (
+            list(map(contents.get, full)) != chain.pages[: len(full)]
+        ):
+            # Some are not findable: then only the others have to be right.
+            for page_id, page_hash, page in zip(full, chain.hashes, chain.pages, strict=False):
+                if page_id in hashes and (
+                    hashes[page_id] != page_hash or contents[page_id] != page
+                ):
+                    return False
+    for found_id, page_hash in hashes.items():
+        if expected[found_id] != size:
+            return False
+        if not counts[found_id] and not own.is_submitted(page_hash, contents[found_id]):
+            return False
+    return True
+
+
+def hits_left_the_map_alone(state: LiveState, start: StepStart, facts: StepFacts) -> bool:
+    """Rule 9: hashes and tokens are those of before, but for pages handed out or hashed since."""
+    if not facts.hashes and not facts.evicted:
+        return state.hashes == start.hashes and state.contents == start.contents
+    hashes, contents = dict(start.hashes), dict(start.contents)
+    exempt = facts.evicted - facts.hits.keys() - facts.hashes.keys()
+    for page_id, page_hash in facts.hashes.items():
+        if page_hash is None:
+            hashes.pop(page_id, None)
+        else:
+            hashes[page_id] = page_hash
+        # Rule 5 compares what is new in a page with its owner's tokens.
+        if page_id in state.contents:
+            contents[page_id] = state.contents[page_id]
+        else:
+            contents.pop(page_id, None)
+    for page_id in exempt:
+        if page_id in state.hashes:
+            hashes[page_id], contents[page_id] = state.hashes[page_id], state.contents[page_id]
+        else:
+            hashes.pop(page_id, None)
+            contents.pop(page_id, None)
+    return state.hashes == hashes and state.contents == contents
+
+
+def something_makes_progress(state: LiveState, facts: StepFacts, more_arrivals: bool) -> bool:
+    """Rule 7."""
+    scheduler = state.engine.scheduler
+    return bool(not scheduler.waiting or scheduler.running or facts.has_moved or more_arrivals)
+
+
+def owners_agree(state: LiveState, counts: list[int]) -> bool:
+    """Rule 11: who shares a page without a hash has the same tokens there, in the same place and
+    under the same adapter."""
+    shared = {p for p, count in enumerate(counts) if count > 1 and p not in state.hashes}
+    if not shared:
+        return True
+    size = state.block_size
+    first: dict[PageId, tuple[int, Sequence]] = {}
+    for sequence, table in zip(state.sequences, state.tables, strict=True):
+        for index, page_id in enumerate(table.page_ids):
+            if page_id not in shared:
+                continue
+            other_index, other = first.setdefault(page_id, (index, sequence))
+            if other is sequence:
+                continue
+            stop = min((index + 1) * size, sequence.num_computed, other.num_computed)
+            if (
+                other_index != index
+                or other.adapter_id != sequence.adapter_id
+                or other.token_ids[index * size : stop] != sequence.token_ids[index * size : stop]
+            ):
+                return False
+    return True
+
+
+def who_left_holds_nothing(state: LiveState) -> bool:
+    """Rule 12."""
+    if any(s.table.page_ids or s.host_page_ids for s in state.roll.ended):
+        return False
+    if not state.roll.aborted or not state.roll.has_forks:
+        return True
+    get = state.engine.sequences.get
+    for sequence in state.sequences:
+        parent_id = sequence.parent_id
+        while parent_id is not None:
+            if parent_id in state.roll.aborted:
+                return False
+            parent_id = get(parent_id).parent_id
+    return True
