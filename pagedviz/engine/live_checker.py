@@ -114,13 +114,11 @@ class LiveChecker:
         start = self._start
         facts = None if start is None else StepFacts(start, self._events)
         counts = state.count_owners()
-        expected = None if counts is None else state.expected_fills(counts)
-        fills = _own_fills(state, facts, counts, expected)
+        fills = _own_fills(state, facts, counts)
         violations: list[Violation] = []
         if (
             counts is None
-            or expected is None
-            or not self._holds(state, self._own, counts, expected, fills)
+            or not self._holds(state, self._own, counts, fills)
             or (
                 start is not None and facts is not None and not self._was_right(state, start, facts)
             )
@@ -134,15 +132,14 @@ class LiveChecker:
         state: LiveState,
         own: OwnPrefixes,
         counts: list[int],
-        expected: list[int],
         fills: list[int],
     ) -> bool:
         return (
             live_rules.queue_and_counts_hold(state, counts)
             and live_rules.generations_stand(state)
-            and live_rules.tables_cover_tokens(state, fills, expected)
+            and live_rules.tables_cover_tokens(state, fills)
             and live_rules.map_is_consistent(state)
-            and live_rules.hashes_tell_the_content(state, own, counts, expected)
+            and own.hold(state, counts, fills)
             and live_rules.owners_agree(state, counts)
             and live_rules.who_left_holds_nothing(state)
         )
@@ -201,17 +198,12 @@ def _before_anything(state: LiveState) -> StepStart:
     return StepStart(state.block_size, {}, {}, {}, [0] * state.num_pages, {}, {}, False)
 
 
-def _own_fills(
-    state: LiveState,
-    facts: StepFacts | None,
-    counts: list[int] | None,
-    expected: list[int] | None,
-) -> list[int]:
-    """[num_pages]: written slots as the events add them up, or after a pause what must be."""
+def _own_fills(state: LiveState, facts: StepFacts | None, counts: list[int] | None) -> list[int]:
+    """[num_pages]: written slots as the events add them up; after a pause, what the engine says."""
     if facts is None:
-        return [0] * state.num_pages if expected is None else expected
+        return [page.fill for page in _snapshot(state.engine).pages]
     for page_id in facts.evicted:
-        # The last that was known of it: it is not full any more, for nobody can find it.
+        # Nobody can find what it held, and nobody owns it.
         if counts is not None and not counts[page_id] and page_id not in state.hashes:
             facts.fills[page_id] = 0
     return facts.fills

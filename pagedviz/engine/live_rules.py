@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from pagedviz.engine.ids import PageId
 from pagedviz.engine.live_state import LiveState
-from pagedviz.engine.own_prefixes import OwnPrefixes
 from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.step_facts import StepFacts, StepStart
 
@@ -20,32 +19,53 @@ def queue_and_counts_hold(state: LiveState, counts: list[int]) -> bool:
     if counts != state.pool.ref_counts:
         return False
     queue = list(state.pool.queue)
-    unowned = {page_id for page_id, count in enumerate(counts) if not count}
-    return (
-        len(queue) == len(unowned) and unowned.issuperset(queue) and len(set(queue)) == len(queue)
+    queued = set(queue)
+    # As many as have no owner, no two the same, and none that has one: so just these.
+    return len(queue) == len(queued) == counts.count(0) and not any(
+        [page_id < 0 or page_id >= state.num_pages or counts[page_id] for page_id in queued]
     )
 
 
 def generations_stand(state: LiveState) -> bool:
     """Rule 3: every page in a table is still in the use it was given in."""
-    generation_of = state.pool.generations.__getitem__
-    return all(
-        table.generations == list(map(generation_of, table.page_ids)) for table in state.tables
-    )
-
-
-def tables_cover_tokens(state: LiveState, fills: list[int], expected: list[int]) -> bool:
-    """Rule 4: tables are as long as their tokens need, pages as full as events say and as the pool
-    says."""
-    size = state.block_size
-    reserves_prompts = state.engine.scheduler.reserves_prompts
-    for sequence, table in zip(state.sequences, state.tables, strict=True):
-        covered = sequence.num_computed
-        if reserves_prompts and sequence.is_running and not sequence.is_decoding:
-            covered = len(sequence.token_ids)
-        if len(table.page_ids) != -(-covered // size):
+    generations = state.pool.generations
+    for table in state.tables:
+        if [generations[page_id] for page_id in table.page_ids] != table.generations:
             return False
-    return fills == expected and (not state.pool.has_storage or state.pool.fills == expected)
+    return True
+
+
+def tables_cover_tokens(state: LiveState, fills: list[int]) -> bool:
+    """Rule 4: tables are as long as their tokens need, and pages as full as events say, as the pool
+    says, and as their owners have computed."""
+    size = state.block_size
+    for sequence, page_ids in zip(state.sequences, state.page_lists, strict=True):
+        num_full, rest = divmod(sequence.num_computed, size)
+        expected = [size] * num_full
+        if rest:
+            expected.append(rest)
+        if len(expected) != len(page_ids):
+            if not _is_reserved(state, sequence, len(page_ids)):
+                return False
+            expected += [0] * (len(page_ids) - len(expected))
+        if [fills[page_id] for page_id in page_ids] != expected:
+            return False
+    if state.pool.has_storage and state.pool.fills != fills:
+        return False
+    hashes, queue = state.hashes, list(state.pool.queue)
+    return [fills[page_id] for page_id in queue] == [
+        size if page_id in hashes else 0 for page_id in queue
+    ]
+
+
+def _is_reserved(state: LiveState, sequence: Sequence, num_pages: int) -> bool:
+    """Whether these are the pages of a prompt that has them all before it is computed."""
+    return (
+        state.engine.scheduler.reserves_prompts
+        and sequence.is_running
+        and not sequence.is_decoding
+        and num_pages == -(-len(sequence.token_ids) // state.block_size)
+    )
 
 
 def map_is_consistent(state: LiveState) -> bool:
@@ -55,38 +75,6 @@ def map_is_consistent(state: LiveState) -> bool:
         return False
     entries = state.engine.block_manager.cache.entries
     return list(entries) == [entry.page_hash for entry in entries.values()]
-
-
-def hashes_tell_the_content(
-    state: LiveState, own: OwnPrefixes, counts: list[int], expected: list[int]
-) -> bool:
-    """Rule 5: findable pages are full, and hash and tokens are those of every owner's own prefix,
-    or, without an owner, of some prefix that was submitted."""
-    hashes, contents, size = state.hashes, state.contents, state.block_size
-    for sequence, table in zip(state.sequences, state.tables, strict=True):
-        page_ids = table.page_ids
-        if not page_ids:
-            continue
-        chain = own.chain(sequence)
-        num_full = len(chain.hashes)
-        full = page_ids[:num_full]
-        if any(page_id in hashes for page_id in page_ids[num_full:]):
-            return False
-        if list(map(hashes.get, full)) != chain.hashes[: len(full)] or (
-            list(map(contents.get, full)) != chain.pages[: len(full)]
-        ):
-            # Some are not findable: then only the others have to be right.
-            for page_id, page_hash, page in zip(full, chain.hashes, chain.pages, strict=False):
-                if page_id in hashes and (
-                    hashes[page_id] != page_hash or contents[page_id] != page
-                ):
-                    return False
-    for found_id, page_hash in hashes.items():
-        if expected[found_id] != size:
-            return False
-        if not counts[found_id] and not own.is_submitted(page_hash, contents[found_id]):
-            return False
-    return True
 
 
 def hits_left_the_map_alone(state: LiveState, start: StepStart, facts: StepFacts) -> bool:

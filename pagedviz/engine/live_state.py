@@ -18,6 +18,8 @@ from pagedviz.engine.sequence import FinishReason, Sequence
 from pagedviz.engine.sequence_manager import SequenceManager
 from pagedviz.engine.step_facts import StepStart
 
+Page = tuple[int | None, ...]
+
 
 class Audited(NamedTuple):
     """The parts of an engine that the rules are about."""
@@ -58,9 +60,9 @@ class Roll:
 
 
 class LiveState:
-    """tables: of the open sequences, in their order. entries: the lookup map turned round, page ->
-    the entry by which a lookup finds it. hashes, contents: hash and tokens by which the findable
-    pages are known to be in the map."""
+    """tables, page_lists: of the open sequences, in their order, and the pages in them.
+    entries: the lookup map turned round, page -> the entry by which a lookup finds it. hashes,
+    contents: hash and tokens of each findable page."""
 
     def __init__(self, engine: Audited, roll: Roll) -> None:
         self.engine = engine
@@ -71,58 +73,38 @@ class LiveState:
         self.sequences = roll.open
         table_of = engine.block_manager.page_table
         self.tables: list[PageTable] = [table_of(s.id) for s in roll.open]
-        self.entry_of = engine.block_manager.cache.entry_of
+        self.page_lists: list[list[PageId]] = [table.page_ids for table in self.tables]
+        cache = engine.block_manager.cache
+        self.entry_of = cache.entry_of
         self.entries: dict[PageId, Entry] = {
-            page_id: entry
-            for entry in engine.block_manager.cache.entries.values()
-            for page_id in entry.page_ids
+            page_id: entry for entry in cache.entries.values() for page_id in entry.page_ids
         }
-        self.hashes: dict[int, int] = {
-            page_id: entry.page_hash for page_id, entry in self.entry_of.items()
-        }
-        self.contents: dict[int, tuple[int | None, ...]] = {
-            page_id: entry.token_ids for page_id, entry in self.entry_of.items()
-        }
+        listed = self.entry_of.items()
+        self.hashes: dict[int, int] = {page_id: entry.page_hash for page_id, entry in listed}
+        self.contents: dict[int, Page] = {page_id: entry.token_ids for page_id, entry in listed}
 
     def count_owners(self) -> list[int] | None:
-        """[num_pages]: tables that hold each page; None if a table lists what cannot be."""
+        """[num_pages]: tables that hold each page; None if a table lists what cannot be, or a page
+        twice."""
         counts = [0] * self.num_pages
-        try:
-            for table in self.tables:
-                page_ids = table.page_ids
-                for page_id in page_ids:
-                    counts[page_id] += 1
-                if page_ids and (min(page_ids) < 0 or len(set(page_ids)) < len(page_ids)):
-                    return None
-        except IndexError:
-            return None
+        for page_ids in self.page_lists:
+            if page_ids and (
+                min(page_ids) < 0
+                or max(page_ids) >= self.num_pages
+                or len(set(page_ids)) < len(page_ids)
+            ):
+                return None
+            for page_id in page_ids:
+                counts[page_id] += 1
         return counts
-
-    def expected_fills(self, counts: list[int]) -> list[int]:
-        """[num_pages]: slots that the owners' computed tokens fill; a page that only the lookup map
-        knows is full, any other is empty."""
-        size = self.block_size
-        fills = [0] * self.num_pages
-        for page_id in self.hashes:
-            if not counts[page_id]:
-                fills[page_id] = size
-        for sequence, table in zip(self.sequences, self.tables, strict=True):
-            num_full, rest = divmod(sequence.num_computed, size)
-            page_ids = table.page_ids
-            for page_id in page_ids[:num_full]:
-                fills[page_id] = size
-            if rest and num_full < len(page_ids) and fills[page_ids[num_full]] < rest:
-                fills[page_ids[num_full]] = rest
-        return fills
 
     def as_start(self, fills: list[int]) -> StepStart:
         """What the next step begins with."""
         return StepStart(
             self.block_size,
             {
-                sequence.number: list[int](table.page_ids)
-                for sequence, table in zip(self.sequences, self.tables, strict=True)
-                if table.page_ids
+                sequence.number: page_ids[:]
+                for sequence, page_ids in zip(self.sequences, self.page_lists, strict=True)
             },
             {sequence.number: sequence.num_computed for sequence in self.sequences},
             {sequence.number: len(sequence.token_ids) for sequence in self.sequences},

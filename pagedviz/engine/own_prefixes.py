@@ -1,15 +1,19 @@
-"""OwnPrefixes: the hashes that pages should have, rolled by the checker from the tokens themselves.
+"""OwnPrefixes: the hashes that pages should have, rolled from the tokens themselves, and whether
+the pages do have them.
 
 Invariants: nothing here is read from a cache or a chain; what is remembered about a sequence is
-compared with its tokens before it is used again, so that each page of tokens is hashed once.
+compared with its tokens before it is used again, so that each page of tokens is hashed once; what
+is remembered about a page stands only while table, hash and tokens are those that were compared.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from pagedviz.engine.ids import PageId
+from pagedviz.engine.live_state import LiveState, Page
 from pagedviz.engine.prefix_hash import prefix_hash_seed, roll_hash
 from pagedviz.engine.sequence import Sequence
-
-Page = tuple[int, ...]
 
 
 class OwnChain:
@@ -30,19 +34,21 @@ class OwnPrefixes:
         self._size = block_size
         self._chains: dict[int, OwnChain] = {}
         self._pages_of: dict[int, tuple[Page, ...]] = {}
+        # What was compared last and found right: hash and tokens of pages, and who held which.
+        self._hashes: dict[int, int] = {}
+        self._contents: dict[int, Page] = {}
+        self._held: dict[int, tuple[OwnChain, list[PageId]]] = {}
 
     def chain(self, sequence: Sequence) -> OwnChain:
         """The chain of a sequence's tokens as they are now."""
         adapter = None if sequence.adapter_id is None else sequence.adapter_id.name
         token_ids = sequence.token_ids
         chain = self._chains.get(sequence.number)
-        if (
-            chain is None
-            or chain.adapter != adapter
-            or chain.token_ids != token_ids[: len(chain.token_ids)]
-        ):
-            chain = self._chains[sequence.number] = OwnChain(adapter)
-        if len(token_ids) - len(chain.token_ids) >= self._size:
+        num_hashed = 0 if chain is None else len(chain.token_ids)
+        if chain is None or chain.adapter != adapter or chain.token_ids != token_ids[:num_hashed]:
+            chain, num_hashed = OwnChain(adapter), 0
+            self._chains[sequence.number] = chain
+        if len(token_ids) - num_hashed >= self._size:
             self._extend(chain, token_ids)
         return chain
 
@@ -50,11 +56,12 @@ class OwnPrefixes:
         size = self._size
         state = chain.hashes[-1] if chain.hashes else prefix_hash_seed(chain.adapter)
         for start in range(len(chain.token_ids), len(token_ids) - size + 1, size):
-            page = tuple(token_ids[start : start + size])
-            state = roll_hash(state, page)
+            tokens = token_ids[start : start + size]
+            page = tuple(tokens)
+            state = roll_hash(state, tokens)
             chain.hashes.append(state)
             chain.pages.append(page)
-            chain.token_ids.extend(page)
+            chain.token_ids.extend(tokens)
             known = self._pages_of.get(state, ())
             if page not in known:
                 self._pages_of[state] = (*known, page)
@@ -64,7 +71,64 @@ class OwnPrefixes:
         prefixes stay known: they may be cached for as long as the engine runs."""
         self.chain(sequence)
         del self._chains[sequence.number]
+        self._held.pop(sequence.number, None)
 
-    def is_submitted(self, page_hash: int, token_ids: tuple[int | None, ...]) -> bool:
+    def is_submitted(self, page_hash: int, token_ids: Page) -> bool:
         """Whether a prefix with this hash that ends in these tokens belongs to any sequence."""
         return token_ids in self._pages_of.get(page_hash, ())
+
+    def hold(self, state: LiveState, counts: list[int], fills: list[int]) -> bool:
+        """Rule 5: findable pages are full, and hash and tokens are those of every owner's own
+        prefix, or, without an owner, of some prefix that was submitted. counts, fills:
+        [num_pages], owners and written slots."""
+        hashes, contents = state.hashes, state.contents
+        if list(map(fills.__getitem__, hashes)).count(self._size) < len(hashes):
+            return False
+        changed: list[int] = []
+        if hashes != self._hashes or contents != self._contents:
+            old_hashes, old_contents = self._hashes, self._contents
+            changed = [
+                page_id
+                for page_id, page_hash in hashes.items()
+                if old_hashes.get(page_id) != page_hash
+                or old_contents.get(page_id) != contents[page_id]
+            ]
+        held = self._held
+        for sequence, page_ids in zip(state.sequences, state.page_lists, strict=True):
+            if not page_ids:
+                continue
+            chain = self.chain(sequence)
+            known = held.get(sequence.number)
+            if known is None or known[0] is not chain or known[1] != page_ids:
+                is_right = _hold(chain, page_ids, range(len(page_ids)), hashes, contents)
+                held[sequence.number] = chain, page_ids.copy()
+            else:
+                own = [page_ids.index(PageId(page_id)) for page_id in changed if page_id in page_ids]
+                is_right = _hold(chain, page_ids, own, hashes, contents)
+            if not is_right:
+                del held[sequence.number]
+                return False
+        for page_id in changed:
+            if not counts[page_id] and not self.is_submitted(hashes[page_id], contents[page_id]):
+                return False
+        self._hashes, self._contents = hashes, contents
+        return True
+
+
+def _hold(
+    chain: OwnChain,
+    page_ids: list[PageId],
+    indices: Iterable[int],
+    hashes: dict[int, int],
+    contents: dict[int, Page],
+) -> bool:
+    """Whether the pages at these places of a table, if findable, are those of its chain."""
+    for index in indices:
+        page_id = page_ids[index]
+        if page_id in hashes and not (
+            index < len(chain.hashes)
+            and hashes[page_id] == chain.hashes[index]
+            and contents[page_id] == chain.pages[index]
+        ):
+            return False
+    return True

@@ -7,12 +7,12 @@ holds no more than the few numbers that the rules compare.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pagedviz.engine.events import (
+    SAMPLED,
     SCHEDULED,
-    WRITTEN,
     Emitted,
     PageAllocated,
     PageCopied,
@@ -43,7 +43,7 @@ class StepStart(NamedTuple):
     """
 
     block_size: int
-    tables: dict[int, list[int]]
+    tables: Mapping[int, Sequence[int]]
     computed: dict[int, int]
     known: dict[int, int]
     fills: list[int]
@@ -56,7 +56,7 @@ class StepStart(NamedTuple):
         sequences = [view for view in snapshot.sequences if view.finish_reason is None]
         return cls(
             snapshot.block_size,
-            {view.seq_id: list(view.page_ids) for view in snapshot.sequences if view.page_ids},
+            {view.seq_id: view.page_ids for view in snapshot.sequences if view.page_ids},
             {view.seq_id: view.num_computed for view in sequences},
             {view.seq_id: view.num_tokens for view in sequences},
             [page.fill for page in snapshot.pages],
@@ -137,28 +137,62 @@ class StepFacts:
         """Written slots of each page."""
         self._size = start.block_size
         self._hashes_before = start.hashes
-        self._tables = {seq_id: list(pages) for seq_id, pages in start.tables.items()}
+        self._tables = dict(start.tables)
         self._has_forks = start.has_forks
         self._computed = dict(start.computed)
+        self._known_before = start.known
         self._known = dict(start.known)
         self._planned: dict[int, tuple[int, int]] = {}
         self._evicted_by_hash: dict[int, list[int]] = {}
         # Sequences that wrote and have not attended yet: all K/V of a step are written before any
         # attention reads, so reads count only once something else happens than a write.
         self._readers: list[tuple[int, int]] = []
+        self._fold(events)
+        self._read()
+
+    def _fold(self, events: Iterable[Emitted]) -> None:
+        # Local names and no calls for the usual three events of a sequence, see events.py: this
+        # runs in every step of an engine that is checked while it runs.
+        size, fills, tables = self._size, self.fills, self._tables
+        computed, known, planned = self._computed, self._known, self._planned
+        readers, write, schedule = self._readers, self._write, self._schedule
+        has_forks, num_pages = self._has_forks, len(fills)
         event: Any
         for event in events:
-            if type(event) is tuple:  # the commonest ones, see events.py
-                kind = event[0]
-                if kind == WRITTEN:
-                    self._write(event[1], event[2], event[3])
-                elif kind == SCHEDULED:
-                    self._schedule(event[1], event[2], event[3])
+            if type(event) is not tuple:
+                fold = _FOLDS.get(type(event))
+                if fold is not None:
+                    fold(self, event)
+                    has_forks = self._has_forks
+                continue
+            kind, seq_id, start = event[:3]
+            if kind == SAMPLED:
+                if readers:
+                    self._read()
+                known[seq_id] = known.get(seq_id, 0) + 1
+            elif kind == SCHEDULED:
+                if (
+                    event[3] == 1
+                    and seq_id not in planned
+                    and computed.get(seq_id) == start < known[seq_id]
+                ):
+                    planned[seq_id] = (start, 1)
                 else:
-                    self._sampled(event[1])
-            elif (fold := _FOLDS.get(type(event))) is not None:
-                fold(self, event)
-        self._read()
+                    schedule(seq_id, start, event[3])
+            else:
+                page_id = -1
+                if not has_forks and planned.get(seq_id) == event[2:]:
+                    index, offset = divmod(start, size)
+                    table = tables.get(seq_id, ())
+                    page_id = table[index] if event[3] == 1 and index < len(table) else -1
+                if 0 <= page_id < num_pages and fills[page_id] == offset:
+                    # The next slot of a page that nobody else holds: always right.
+                    fills[page_id] = offset + 1
+                    computed[seq_id] = start + 1
+                    readers.append((seq_id, start + 1))
+                else:
+                    write(seq_id, start, event[3])
+        self.has_moved |= bool(planned) or known != self._known_before
 
     @property
     def is_clean(self) -> bool:
@@ -187,25 +221,28 @@ class StepFacts:
         self._read()
         self.hashes[event.page_id] = None
         self._set_fill(event.page_id, 0)
-        self._tables.setdefault(event.seq_id, []).append(event.page_id)
+        self._add_page(event.seq_id, event.page_id)
 
     def _shared(self, event: PageShared) -> None:
         self.hits[event.page_id] = event.seq_id
-        self._tables.setdefault(event.seq_id, []).append(event.page_id)
+        self._add_page(event.seq_id, event.page_id)
 
     def _copied(self, event: PageCopied) -> None:
         self.hashes[event.page_id] = None
         self._set_fill(event.page_id, min(event.num_slots, self._fill(event.source_id)))
-        pages = self._tables.get(event.seq_id, [])
+        pages = list(self._tables.get(event.seq_id, ()))
         if event.logical_index < len(pages):
             pages[event.logical_index] = event.page_id
+            self._tables[event.seq_id] = pages
+
+    def _add_page(self, seq_id: int, page_id: int) -> None:
+        # Tables are shared with the start of the step, so they are replaced, not changed.
+        self._tables[seq_id] = [*self._tables.get(seq_id, ()), page_id]
 
     def _released(self, event: PageReleased) -> None:
         self._read()
         self.has_moved = True
-        table = self._tables.get(event.seq_id)
-        if table:
-            table.pop()
+        self._tables[event.seq_id] = self._tables.get(event.seq_id, ())[:-1]
         if event.ref_count == 0 and self.hash_now(event.page_id) is None:
             self._set_fill(event.page_id, 0)
 
@@ -229,8 +266,7 @@ class StepFacts:
         self._planned.pop(event.seq_id, None)
 
     def _sampled(self, seq_id: int) -> None:
-        if self._readers:
-            self._read()
+        self._read()
         self.has_moved = True
         self._known[seq_id] = self._known.get(seq_id, 0) + 1
 
@@ -253,7 +289,7 @@ class StepFacts:
         planned = self._planned.get(seq_id)
         if planned is not None and planned != (start, num_tokens):
             self.unplanned.append(Unplanned(seq_id, start, num_tokens, planned))
-        table = self._tables.get(seq_id, [])
+        table = self._tables.get(seq_id, ())
         for index in range(start // size, min(len(table), -(-stop // size))):
             page_id = table[index]
             offset = max(0, start - index * size)
@@ -272,23 +308,27 @@ class StepFacts:
         self._readers.append((seq_id, stop))
 
     def _restore(self, event: SwappedIn) -> None:
-        table, stop = self._tables.get(event.seq_id, []), event.start + event.num_tokens
+        table, stop = self._tables.get(event.seq_id, ()), event.start + event.num_tokens
         for index in range(event.start // self._size, min(len(table), -(-stop // self._size))):
             self._set_fill(table[index], min(self._size, stop - index * self._size))
 
     def _read(self) -> None:
-        size = self._size
+        size, fills, tables = self._size, self.fills, self._tables
         for seq_id, stop in self._readers:
-            table = self._tables.get(seq_id, [])
+            table = tables.get(seq_id, ())
             num_full, rest = divmod(stop, size)
-            fills = list(map(self._fill, table[: num_full + 1 if rest else num_full]))
-            if (rest and (len(fills) <= num_full or fills.pop() < rest)) or (
-                fills.count(size) < num_full
-            ):
+            try:
+                read = [fills[page_id] for page_id in table[:num_full]]
+                is_whole = read.count(size) == num_full
+                if rest and is_whole:
+                    is_whole = fills[table[num_full]] >= rest
+            except IndexError:
+                is_whole = False
+            if not is_whole:
                 self._find_holes(seq_id, table, stop)
         self._readers.clear()
 
-    def _find_holes(self, seq_id: int, table: list[int], stop: int) -> None:
+    def _find_holes(self, seq_id: int, table: Sequence[int], stop: int) -> None:
         for index in range(-(-stop // self._size)):
             needed = min(self._size, stop - index * self._size)
             page_id = table[index] if index < len(table) else None
