@@ -57,7 +57,9 @@ class StepOutcome(NamedTuple):
 
     sampled: the token each of `plan.sequences` gained, None for a chunk that ended before the last
     known token and for beams. forked: the sequences that began in this step as forks of others.
-    logprobs: the likeliest candidates of each sampled token, best first.
+    logprobs: the likeliest candidates of each sampled token, best first. stops: tokens of each of
+    `plan.sequences` that are computed now; logits: of the last of these, float32 [S, vocab], None
+    without a model.
     """
 
     plan: StepPlan
@@ -65,6 +67,8 @@ class StepOutcome(NamedTuple):
     finished: list[SeqId]
     logprobs: dict[SeqId, tuple[tuple[int, float], ...]]
     forked: list[SeqId]
+    stops: list[int]
+    logits: NDArray[np.float32] | None
 
 
 class Engine:
@@ -297,21 +301,18 @@ class Engine:
 
     def _commit(self, plan: StepPlan, logits: NDArray[np.float32] | None) -> StepOutcome:
         """Book what was computed, append the sampled tokens, let the finished go."""
-        outcome = StepOutcome(plan, [], [], {}, [])
+        stops = [s.num_computed + n for s, n in zip(plan.sequences, plan.num_tokens, strict=True)]
+        outcome = StepOutcome(plan, [], [], {}, [], stops, logits)
         emit, sampled = self._emit, outcome.sampled
         if emit is not None:
             for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
                 emit((WRITTEN, sequence.number, sequence.num_computed, num_tokens))
         if not self.scheduler.hashes_planned:
             self.block_manager.hash_pages(
-                [
-                    (sequence.id, sequence.num_computed + num_tokens)
-                    for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True)
-                ]
+                [(s.id, stop) for s, stop in zip(plan.sequences, stops, strict=True)]
             )
-        for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
+        for sequence, num_tokens, stop in zip(plan.sequences, plan.num_tokens, stops, strict=True):
             known = len(sequence.token_ids)
-            stop = sequence.num_computed + num_tokens
             if num_tokens > 1 or stop < known or known == sequence.num_prompt_tokens:
                 self._book_prefill(sequence, stop)
                 if stop < known:

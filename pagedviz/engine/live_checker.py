@@ -67,6 +67,7 @@ class LiveChecker:
         self._roll = Roll()
         self._own: OwnPrefixes | None = None
         self._start: StepStart | None = None
+        self._last: LiveState | None = None
         self._told: set[tuple[int, int | None, int | None]] = set()
 
     # ---- listening ---------------------------------------------------------------------------
@@ -104,7 +105,7 @@ class LiveChecker:
         """Everything that is broken now, or was on the way here; the events since the last call
         count."""
         gone = self._roll.update(engine)
-        state = LiveState(engine, self._roll)
+        state = LiveState(engine, self._roll, self._last)
         if self._own is None:
             self._own = OwnPrefixes(state.block_size)
             if not self._has_paused:
@@ -113,7 +114,7 @@ class LiveChecker:
             self._own.forget(sequence)
         start = self._start
         facts = None if start is None else StepFacts(start, self._events)
-        counts = state.count_owners()
+        counts = state.counts
         fills = _own_fills(state, facts, counts)
         violations: list[Violation] = []
         if (
@@ -125,6 +126,7 @@ class LiveChecker:
         ):
             violations = self._explain(state, start, facts, fills)
         self._start = state.as_start(fills)
+        self._last = None if violations else state
         return violations
 
     def _holds(
@@ -135,9 +137,9 @@ class LiveChecker:
         fills: list[int],
     ) -> bool:
         return (
-            live_rules.queue_and_counts_hold(state, counts)
-            and live_rules.generations_stand(state)
-            and live_rules.tables_cover_tokens(state, fills)
+            live_rules.queue_and_counts_hold(state, counts, self._last)
+            and live_rules.generations_stand(state, self._last)
+            and live_rules.tables_cover_tokens(state, counts, fills, self._last)
             and live_rules.map_is_consistent(state)
             and own.hold(state, counts, fills)
             and live_rules.owners_agree(state, counts)
@@ -212,8 +214,10 @@ def _own_fills(state: LiveState, facts: StepFacts | None, counts: list[int] | No
 def _map_errors(state: LiveState) -> list[Violation]:
     """Pages that a lookup finds by another entry than the one they are listed under."""
     found = []
-    for page_id in sorted(state.entries.keys() | state.entry_of.keys()):
-        looked_up, listed = state.entries.get(page_id), state.entry_of.get(page_id)
+    listed_under = {int(p): e for p, e in state.engine.block_manager.cache.entry_of.items()}
+    by_page = state.entries_by_page()
+    for page_id in sorted(by_page.keys() | listed_under.keys()):
+        looked_up, listed = by_page.get(page_id), listed_under.get(page_id)
         if looked_up is listed:
             continue
         names = ["nothing" if e is None else f"{e.page_hash:016x}" for e in (looked_up, listed)]

@@ -7,55 +7,56 @@ same number in state_rules or step_rules finds something, and these then say wha
 
 from __future__ import annotations
 
-from pagedviz.engine.ids import PageId
 from pagedviz.engine.live_state import LiveState
+from pagedviz.engine.prefix_cache import Entry
 from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.step_facts import StepFacts, StepStart
 
 
-def queue_and_counts_hold(state: LiveState, counts: list[int]) -> bool:
+def queue_and_counts_hold(state: LiveState, counts: list[int], last: LiveState | None) -> bool:
     """Rules 1 and 2, and of rule 3 that no table points at an unowned page: ref counts are what the
     tables add up to, and the queue has every other page once."""
-    if counts != state.pool.ref_counts:
+    if counts != state.ref_counts:
         return False
-    queue = list(state.pool.queue)
+    queue = state.queue
+    if last is not None and counts == last.counts and queue == last.queue:
+        return True
     queued = set(queue)
+    if queue and not (min(queued) >= 0 and max(queued) < state.num_pages):
+        return False
     # As many as have no owner, no two the same, and none that has one: so just these.
-    return len(queue) == len(queued) == counts.count(0) and not any(
-        [page_id < 0 or page_id >= state.num_pages or counts[page_id] for page_id in queued]
+    num_unowned = counts.count(0)
+    return len(queue) == len(queued) == num_unowned and not any(
+        [counts[page_id] for page_id in queue]  # noqa: C419  # a list is faster
     )
 
 
-def generations_stand(state: LiveState) -> bool:
+def generations_stand(state: LiveState, last: LiveState | None) -> bool:
     """Rule 3: every page in a table is still in the use it was given in."""
-    generations = state.pool.generations
-    for table in state.tables:
-        if [generations[page_id] for page_id in table.page_ids] != table.generations:
-            return False
-    return True
+    generations = state.generations
+    if last is not None and state.has_same_tables and generations == last.generations:
+        return True
+    return all(
+        [generations[page_id] for page_id in page_ids] == given
+        for page_ids, given in zip(state.tables, state.given, strict=True)
+    )
 
 
-def tables_cover_tokens(state: LiveState, fills: list[int]) -> bool:
+def tables_cover_tokens(
+    state: LiveState, counts: list[int], fills: list[int], last: LiveState | None
+) -> bool:
     """Rule 4: tables are as long as their tokens need, and pages as full as events say, as the pool
     says, and as their owners have computed."""
     size = state.block_size
-    for sequence, page_ids in zip(state.sequences, state.page_lists, strict=True):
-        num_full, rest = divmod(sequence.num_computed, size)
-        expected = [size] * num_full
-        if rest:
-            expected.append(rest)
-        if len(expected) != len(page_ids):
-            if not _is_reserved(state, sequence, len(page_ids)):
-                return False
-            expected += [0] * (len(page_ids) - len(expected))
-        if [fills[page_id] for page_id in page_ids] != expected:
+    for sequence, page_ids in zip(state.sequences, state.tables, strict=True):
+        # One page more than this, or a part of it, would be too much.
+        if not 0 <= len(page_ids) * size - sequence.num_computed < size and not _is_reserved(
+            state, sequence, len(page_ids)
+        ):
             return False
     if state.pool.has_storage and state.pool.fills != fills:
         return False
-    hashes, queue = state.hashes, list(state.pool.queue)
-    return [fills[page_id] for page_id in queue] == [
-        size if page_id in hashes else 0 for page_id in queue
-    ]
+    return fills == state.expected_fills(counts, last)
 
 
 def _is_reserved(state: LiveState, sequence: Sequence, num_pages: int) -> bool:
@@ -71,15 +72,20 @@ def _is_reserved(state: LiveState, sequence: Sequence, num_pages: int) -> bool:
 def map_is_consistent(state: LiveState) -> bool:
     """Rule 5: lookups find a page exactly by the entry that the page is listed under, and each
     entry under its own hash."""
-    if state.entries != state.entry_of:
+    if state.has_same_map:
+        return True
+    cache = state.engine.block_manager.cache
+    entries_by_page: dict[int, Entry] = state.entries_by_page()
+    if entries_by_page != cache.entry_of:
         return False
-    entries = state.engine.block_manager.cache.entries
-    return list(entries) == [entry.page_hash for entry in entries.values()]
+    return [*cache.entries] == [entry.page_hash for entry in cache.entries.values()]
 
 
 def hits_left_the_map_alone(state: LiveState, start: StepStart, facts: StepFacts) -> bool:
     """Rule 9: hashes and tokens are those of before, but for pages handed out or hashed since."""
     if not facts.hashes and not facts.evicted:
+        if state.hashes is start.hashes and state.contents is start.contents:
+            return True
         return state.hashes == start.hashes and state.contents == start.contents
     hashes, contents = dict(start.hashes), dict(start.contents)
     exempt = facts.evicted - facts.hits.keys() - facts.hashes.keys()
@@ -115,9 +121,9 @@ def owners_agree(state: LiveState, counts: list[int]) -> bool:
     if not shared:
         return True
     size = state.block_size
-    first: dict[PageId, tuple[int, Sequence]] = {}
-    for sequence, table in zip(state.sequences, state.tables, strict=True):
-        for index, page_id in enumerate(table.page_ids):
+    first: dict[int, tuple[int, Sequence]] = {}
+    for sequence, page_ids in zip(state.sequences, state.tables, strict=True):
+        for index, page_id in enumerate(page_ids):
             if page_id not in shared:
                 continue
             other_index, other = first.setdefault(page_id, (index, sequence))

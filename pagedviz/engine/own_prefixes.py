@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pagedviz.engine.ids import PageId
 from pagedviz.engine.live_state import LiveState, Page
 from pagedviz.engine.prefix_hash import prefix_hash_seed, roll_hash
 from pagedviz.engine.sequence import Sequence
@@ -37,7 +36,7 @@ class OwnPrefixes:
         # What was compared last and found right: hash and tokens of pages, and who held which.
         self._hashes: dict[int, int] = {}
         self._contents: dict[int, Page] = {}
-        self._held: dict[int, tuple[OwnChain, list[PageId]]] = {}
+        self._held: dict[int, tuple[OwnChain, list[int]]] = {}
 
     def chain(self, sequence: Sequence) -> OwnChain:
         """The chain of a sequence's tokens as they are now."""
@@ -85,7 +84,7 @@ class OwnPrefixes:
         if list(map(fills.__getitem__, hashes)).count(self._size) < len(hashes):
             return False
         changed: list[int] = []
-        if hashes != self._hashes or contents != self._contents:
+        if hashes is not self._hashes and (hashes != self._hashes or contents != self._contents):
             old_hashes, old_contents = self._hashes, self._contents
             changed = [
                 page_id
@@ -94,20 +93,22 @@ class OwnPrefixes:
                 or old_contents.get(page_id) != contents[page_id]
             ]
         held = self._held
-        for sequence, page_ids in zip(state.sequences, state.page_lists, strict=True):
+        for sequence, page_ids in zip(state.sequences, state.tables, strict=True):
             if not page_ids:
                 continue
             chain = self.chain(sequence)
             known = held.get(sequence.number)
-            if known is None or known[0] is not chain or known[1] != page_ids:
-                is_right = _hold(chain, page_ids, range(len(page_ids)), hashes, contents)
-                held[sequence.number] = chain, page_ids.copy()
-            else:
-                own = [page_ids.index(PageId(page_id)) for page_id in changed if page_id in page_ids]
-                is_right = _hold(chain, page_ids, own, hashes, contents)
-            if not is_right:
-                del held[sequence.number]
+            num_known = 0
+            if known is not None and known[0] is chain and known[1] == page_ids[: len(known[1])]:
+                num_known = len(known[1])
+            if not changed and num_known == len(page_ids):
+                continue
+            new = [page_ids.index(page_id) for page_id in changed if page_id in page_ids]
+            new += range(num_known, len(page_ids))
+            if not _hold(chain, page_ids, new, hashes, contents):
+                held.pop(sequence.number, None)
                 return False
+            held[sequence.number] = chain, page_ids
         for page_id in changed:
             if not counts[page_id] and not self.is_submitted(hashes[page_id], contents[page_id]):
                 return False
@@ -117,7 +118,7 @@ class OwnPrefixes:
 
 def _hold(
     chain: OwnChain,
-    page_ids: list[PageId],
+    page_ids: list[int],
     indices: Iterable[int],
     hashes: dict[int, int],
     contents: dict[int, Page],

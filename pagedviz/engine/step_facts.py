@@ -140,7 +140,6 @@ class StepFacts:
         self._tables = dict(start.tables)
         self._has_forks = start.has_forks
         self._computed = dict(start.computed)
-        self._known_before = start.known
         self._known = dict(start.known)
         self._planned: dict[int, tuple[int, int]] = {}
         self._evicted_by_hash: dict[int, list[int]] = {}
@@ -156,7 +155,7 @@ class StepFacts:
         size, fills, tables = self._size, self.fills, self._tables
         computed, known, planned = self._computed, self._known, self._planned
         readers, write, schedule = self._readers, self._write, self._schedule
-        has_forks, num_pages = self._has_forks, len(fills)
+        has_forks, num_pages, has_sampled = self._has_forks, len(fills), False
         event: Any
         for event in events:
             if type(event) is not tuple:
@@ -170,6 +169,7 @@ class StepFacts:
                 if readers:
                     self._read()
                 known[seq_id] = known.get(seq_id, 0) + 1
+                has_sampled = True
             elif kind == SCHEDULED:
                 if (
                     event[3] == 1
@@ -192,7 +192,7 @@ class StepFacts:
                     readers.append((seq_id, start + 1))
                 else:
                     write(seq_id, start, event[3])
-        self.has_moved |= bool(planned) or known != self._known_before
+        self.has_moved |= bool(planned) or has_sampled
 
     @property
     def is_clean(self) -> bool:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pagedviz.engine.events import (
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
@@ -185,5 +186,7 @@ def _touched(reducer: Reducer, event: Event) -> tuple[int, ...]:
             return tuple(reducer.written_page_ids(event))
         case PageEvicted() | PageAllocated() | PageShared() | PageHashed() | PageReleased():
             return (event.page_id,)
+        case PageCopied():
+            return (event.page_id, event.source_id)
         case _:
             return ()
