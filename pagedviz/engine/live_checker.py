@@ -23,7 +23,7 @@ from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.snapshot_builder import build_snapshot
 from pagedviz.engine.step_facts import StepFacts, StepStart
 
-# Up to here every page is looked at in every step.
+# Up to so many pages, every step is checked in full; of twice as many every second step, and so on.
 FULL_UP_TO = 1000
 # Some list the tokens of a page, which may be large.
 MAX_MESSAGE = 500
@@ -59,7 +59,7 @@ class LiveChecker:
         self.more_arrivals = False
         self.is_paused = False
         self.last_cost_us: float | None = None
-        """What the last check took, in microseconds; None before the first and while paused."""
+        """What the newest check took, in microseconds; None before the first and while paused."""
         self.violations: list[Violation] = []
         """All that is broken after the last step, by rule."""
         self._has_paused = False
@@ -68,6 +68,7 @@ class LiveChecker:
         self._own: OwnPrefixes | None = None
         self._start: StepStart | None = None
         self._last: LiveState | None = None
+        self._every = 1
         self._told: set[tuple[int, int | None, int | None]] = set()
 
     # ---- listening ---------------------------------------------------------------------------
@@ -91,8 +92,13 @@ class LiveChecker:
     # ---- checking ----------------------------------------------------------------------------
 
     def after_step(self, engine: Audited) -> list[InvariantViolated]:
-        if self.is_paused:
+        self._every = -(-len(engine.block_manager.pool.page_ids) // FULL_UP_TO)
+        turn = engine.num_steps % self._every
+        if self.is_paused or turn:
             self._events.clear()
+            self._start = self._last = None
+            if not self.is_paused and turn == self._every - 1:
+                self._begin(engine)
             return []
         began = perf_counter()
         self.violations = self.check(engine)
@@ -101,17 +107,32 @@ class LiveChecker:
         told, self._told = self._told, {(v.rule, v.page_id, v.seq_id) for v in self.violations}
         return [_as_event(v) for v in self.violations if (v.rule, v.page_id, v.seq_id) not in told]
 
-    def check(self, engine: Audited) -> list[Violation]:
-        """Everything that is broken now, or was on the way here; the events since the last call
-        count."""
+    @property
+    def coverage(self) -> str:
+        """`full`, or in which steps a big pool is checked: `1 of 4 steps`."""
+        return "full" if self._every == 1 else f"1 of {self._every} steps"
+
+    def _begin(self, engine: Audited) -> None:
+        """Note what the next step starts from, without asking whether it is right."""
+        _, state = self._look(engine)
+        if state.counts is not None:
+            self._start = state.as_start(state.expected_fills(state.counts, None))
+
+    def _look(self, engine: Audited) -> tuple[OwnPrefixes, LiveState]:
         gone = self._roll.update(engine)
         state = LiveState(engine, self._roll, self._last)
         if self._own is None:
             self._own = OwnPrefixes(state.block_size)
-            if not self._has_paused:
+            if engine.num_steps <= 1 and not self._has_paused:
                 self._start = _before_anything(state)
         for sequence in gone:
             self._own.forget(sequence)
+        return self._own, state
+
+    def check(self, engine: Audited) -> list[Violation]:
+        """Everything that is broken now, or was on the way here; the events since the last call
+        count."""
+        own, state = self._look(engine)
         start = self._start
         facts = None if start is None else StepFacts(start, self._events)
         counts = state.counts
@@ -119,7 +140,7 @@ class LiveChecker:
         violations: list[Violation] = []
         if (
             counts is None
-            or not self._holds(state, self._own, counts, fills)
+            or not self._holds(state, own, counts, fills)
             or (
                 start is not None and facts is not None and not self._was_right(state, start, facts)
             )
@@ -201,8 +222,11 @@ def _before_anything(state: LiveState) -> StepStart:
 
 
 def _own_fills(state: LiveState, facts: StepFacts | None, counts: list[int] | None) -> list[int]:
-    """[num_pages]: written slots as the events add them up; after a pause, what the engine says."""
+    """[num_pages]: written slots as the events add them up; after a pause, what the owners
+    have computed."""
     if facts is None:
+        if counts is not None:
+            return state.expected_fills(counts, None)
         return [page.fill for page in _snapshot(state.engine).pages]
     for page_id in facts.evicted:
         # Nobody can find what it held, and nobody owns it.
