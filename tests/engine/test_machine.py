@@ -1,5 +1,6 @@
 """Random programs of submit, fork, step and abort over small pools, every setting varied: no rule
-is broken, no page is lost, and the tokens are those of a computation that knows no pages.
+is broken (the live check and the slow one agree), no page is lost, and the tokens are those of a
+computation that knows no pages.
 
 200 programs, 2,000 under PAGEDVIZ_SOAK=1; the same ones every time.
 """
@@ -42,6 +43,7 @@ CONFIGS = st.builds(
     max_seq_len=st.none() | st.integers(3, 20),
     preemption=st.sampled_from(("recompute", "swap", "abort")),
     host_pages=st.sampled_from((1, 3, 40)),
+    profile=st.sampled_from(("vllm", "vllm", "vllm", "nano_vllm")),
 )
 REQUEST = st.tuples(
     st.sampled_from(PREFIXES),
