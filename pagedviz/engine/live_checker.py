@@ -74,10 +74,7 @@ class LiveChecker:
     # ---- listening ---------------------------------------------------------------------------
 
     def listen(self, emit: Emit | None) -> Emit:
-        note = self._events.append
-        if emit is None:
-            return note
-        return _both(note, emit)
+        return _Listener(self._events, emit)
 
     def pause(self) -> None:
         """Check nothing until `resume`."""
@@ -209,12 +206,20 @@ def _as_event(violation: Violation) -> InvariantViolated:
     return InvariantViolated(violation.rule, message, page_id, violation.seq_id)
 
 
-def _both(first: Emit, second: Emit) -> Emit:
-    def emit(emitted: Emitted) -> None:
-        first(emitted)
-        second(emitted)
+class _Listener:
+    """Keeps what an engine emits and passes it on. An object, so that a copy of an engine gets a
+    listener of its own."""
 
-    return emit
+    __slots__ = ("_emit", "_events")
+
+    def __init__(self, events: list[Emitted], emit: Emit | None) -> None:
+        self._events = events
+        self._emit = emit
+
+    def __call__(self, emitted: Emitted) -> None:
+        self._events.append(emitted)
+        if self._emit is not None:
+            self._emit(emitted)
 
 
 def _before_anything(state: LiveState) -> StepStart:

@@ -47,26 +47,19 @@ def tables_cover_tokens(
 ) -> bool:
     """Rule 4: tables are as long as their tokens need, and pages as full as events say, as the pool
     says, and as their owners have computed."""
-    size = state.block_size
+    size, reserves_prompts = state.block_size, state.engine.scheduler.reserves_prompts
     for sequence, page_ids in zip(state.sequences, state.tables, strict=True):
         # One page more than this, or a part of it, would be too much.
-        if not 0 <= len(page_ids) * size - sequence.num_computed < size and not _is_reserved(
-            state, sequence, len(page_ids)
-        ):
+        is_exact = 0 <= len(page_ids) * size - sequence.num_computed < size
+        if reserves_prompts and sequence.is_running:
+            all_known = -(-len(sequence.token_ids) // size)
+            is_exact &= sequence.is_decoding
+            is_exact |= len(page_ids) == all_known
+        if not is_exact:
             return False
     if state.pool.has_storage and state.pool.fills != fills:
         return False
     return fills == state.expected_fills(counts, last)
-
-
-def _is_reserved(state: LiveState, sequence: Sequence, num_pages: int) -> bool:
-    """Whether these are the pages of a prompt that has them all before it is computed."""
-    return (
-        state.engine.scheduler.reserves_prompts
-        and sequence.is_running
-        and not sequence.is_decoding
-        and num_pages == -(-len(sequence.token_ids) // state.block_size)
-    )
 
 
 def map_is_consistent(state: LiveState) -> bool:

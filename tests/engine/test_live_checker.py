@@ -19,6 +19,7 @@ from pagedviz.engine.events import (
 from pagedviz.engine.invariants import Violation, check_step
 from pagedviz.engine.live_checker import FULL_UP_TO, MAX_MESSAGE, LiveChecker
 from pagedviz.engine.live_state import Audited
+from pagedviz.trace.engine_copy import copy_engine
 from tests.engine.kit import ChainModel, CheckedEngine, places, table
 
 A, B = 0, 1
@@ -420,6 +421,22 @@ def test_a_checker_works_without_a_listener() -> None:
     engine.block_manager.pool.alloc_page()
     engine.step()
     assert [violation.rule for violation in checker.violations] == [2]
+
+
+def test_a_copy_of_an_engine_is_checked_by_itself() -> None:
+    told: list[Emitted] = []
+    copy_told: list[Emitted] = []
+    emit, copy_emit = told.append, copy_told.append
+    engine = Engine(EngineConfig(num_pages=4, block_size=4), None, emit, LiveChecker())
+    engine.submit([1, 2, 3], max_new_tokens=6, forced_ids=[1] * 6)
+    engine.step()
+    copied = copy_engine(engine, emit, copy_emit)
+    told.clear()
+    copied.block_manager.pool.alloc_page()
+    copied.step()
+    assert told == [] and isinstance(copy_told[-1], InvariantViolated)
+    engine.step()
+    assert copy_told[:-1] == told and told
 
 
 def test_more_arrivals_keep_a_stall_from_being_the_end() -> None:

@@ -43,7 +43,6 @@ CONFIGS = st.builds(
     max_seq_len=st.none() | st.integers(3, 20),
     preemption=st.sampled_from(("recompute", "swap", "abort")),
     host_pages=st.sampled_from((1, 3, 40)),
-    profile=st.sampled_from(("vllm", "vllm", "vllm", "nano_vllm")),
 )
 REQUEST = st.tuples(
     st.sampled_from(PREFIXES),
