@@ -99,10 +99,11 @@ class OwnPrefixes:
             chain = self.chain(sequence)
             known = held.get(sequence.number)
             num_known = 0
-            if known is not None and known[0] is chain and known[1] == page_ids[: len(known[1])]:
-                num_known = len(known[1])
-            if not changed and num_known == len(page_ids):
-                continue
+            if known is not None and known[0] is chain:
+                if known[1] is page_ids and not changed:
+                    continue
+                if known[1] == page_ids[: len(known[1])]:
+                    num_known = len(known[1])
             new = [page_ids.index(page_id) for page_id in changed if page_id in page_ids]
             new += range(num_known, len(page_ids))
             if not _hold(chain, page_ids, new, hashes, contents):

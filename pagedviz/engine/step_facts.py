@@ -164,7 +164,7 @@ class StepFacts:
                     fold(self, event)
                     has_forks = self._has_forks
                 continue
-            kind, seq_id, start = event[:3]
+            kind, seq_id, start = event[0], event[1], event[2]
             if kind == SAMPLED:
                 if readers:
                     self._read()
