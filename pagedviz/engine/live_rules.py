@@ -7,6 +7,8 @@ same number in state_rules or step_rules finds something, and these then say wha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pagedviz.engine.live_state import LiveState
 from pagedviz.engine.prefix_cache import Entry
 from pagedviz.engine.sequence import Sequence
@@ -33,12 +35,21 @@ def queue_and_counts_hold(state: LiveState, counts: list[int], last: LiveState |
 
 def generations_stand(state: LiveState, last: LiveState | None) -> bool:
     """Rule 3: every page in a table is still in the use it was given in."""
-    generations = state.generations
-    if last is not None and state.has_same_tables and generations == last.generations:
-        return True
+    generations, tables = state.generations, state.tables
+    places: Iterable[int] = range(len(tables))
+    if last is not None and state.numbers == last.numbers and state.counts is not None:
+        if state.has_same_tables and generations == last.generations:
+            return True
+        renewed = {p for p, old in enumerate(last.generations) if generations[p] != old}
+        # The others were right, and neither they nor the use of their pages has changed since.
+        places = [
+            place
+            for place, page_ids in enumerate(tables)
+            if page_ids is not last.tables[place] or not renewed.isdisjoint(page_ids)
+        ]
     return all(
-        [generations[page_id] for page_id in page_ids] == given
-        for page_ids, given in zip(state.tables, state.given, strict=True)
+        [generations[page_id] for page_id in tables[place]] == state.given[place]
+        for place in places
     )
 
 

@@ -85,14 +85,10 @@ class OwnPrefixes:
             return False
         changed: list[int] = []
         if hashes is not self._hashes and (hashes != self._hashes or contents != self._contents):
-            old_hashes, old_contents = self._hashes, self._contents
-            changed = [
-                page_id
-                for page_id, page_hash in hashes.items()
-                if old_hashes.get(page_id) != page_hash
-                or old_contents.get(page_id) != contents[page_id]
-            ]
-        held = self._held
+            old_hash, old_content = self._hashes.get, self._contents.get
+            changed = [p for p, page_hash in hashes.items() if old_hash(p) != page_hash]
+            changed += [p for p, content in contents.items() if old_content(p) != content]
+        held, is_unchanged = self._held, set(changed).isdisjoint
         for sequence, page_ids in zip(state.sequences, state.tables, strict=True):
             if not page_ids:
                 continue
@@ -100,7 +96,7 @@ class OwnPrefixes:
             known = held.get(sequence.number)
             num_known = 0
             if known is not None and known[0] is chain:
-                if known[1] is page_ids and not changed:
+                if known[1] is page_ids and is_unchanged(page_ids):
                     continue
                 if known[1] == page_ids[: len(known[1])]:
                     num_known = len(known[1])
