@@ -14,8 +14,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from threading import get_ident
 from typing import Any
 from zlib import crc32
@@ -26,7 +27,7 @@ from pagedviz.trace.event_codec import EventCodec
 from pagedviz.trace.header_codec import read_header, write_header
 from pagedviz.trace.json_values import check_number, check_token, parse_json, show
 from pagedviz.trace.recorder import LOGPROB_DECIMALS
-from pagedviz.trace.trace import Candidates, StepRecord, Trace
+from pagedviz.trace.trace import Bookmark, Candidates, StepRecord, Trace
 
 MAX_BYTES = 200_000_000
 MAX_LINE_BYTES = 8 << 20
@@ -69,9 +70,13 @@ def write_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
         raise
 
 
-def dumps(trace: Trace) -> bytes:
-    """The bytes of a trace file. TraceFormatError for a value that no file may hold."""
-    lines = [_line(write_header(trace.header))]
+def dumps(trace: Trace, bookmarks: Iterable[Bookmark] | None = None) -> bytes:
+    """The bytes of a trace file. bookmarks: instead of those in the trace's header.
+    TraceFormatError for a value that no file may hold."""
+    header = trace.header
+    if bookmarks is not None:
+        header = replace(header, bookmarks=tuple(bookmarks))
+    lines = [_line(write_header(header))]
     codec = EventCodec(trace.header.num_pages, trace.header.block_size)
     num_events = 0
     for step, record in enumerate(trace.steps):
@@ -120,8 +125,16 @@ def loads(data: bytes, max_events: int | None = None) -> Trace:
             f"the file is cut off: it ends after {trace.num_steps} steps without its footer",
             line=number,
         )
+    _check_bookmarks(trace)
     trace.fold()
     return trace
+
+
+def _check_bookmarks(trace: Trace) -> None:
+    for step, event, name in trace.header.bookmarks:
+        if step >= trace.num_steps or (event or 0) > trace.num_events(step):
+            where = f"step {step}" if event is None else f"event {event} of step {step}"
+            raise TraceFormatError(f"the bookmark {show(name)} is at {where}, not recorded", line=1)
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, int, bytes]]:

@@ -43,12 +43,20 @@ class KvShape(NamedTuple):
     dtype_bytes: int | None = None
 
 
+class Bookmark(NamedTuple):
+    """A moment that somebody gave a name; step and event as in Moment."""
+
+    step: int
+    event: int | None
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class TraceHeader:
     """What a trace says about the run as a whole; a foreign one may know the first two only.
 
     settings: the engine's. scenario_settings: what differed from the named scenario, as JSON
-    values. model: a name to show. kv: shape of the cache.
+    values. model: a name to show. kv: shape of the cache. bookmarks: of whoever saved the file.
     """
 
     num_pages: int
@@ -59,6 +67,7 @@ class TraceHeader:
     scenario_settings: Mapping[str, Any] | None = None
     model: str | None = None
     kv: KvShape | None = None
+    bookmarks: tuple[Bookmark, ...] = ()
 
     def __post_init__(self) -> None:
         settings = self.settings
