@@ -29,6 +29,7 @@ from pagedviz.trace.json_values import check_number, check_token, parse_json, sh
 from pagedviz.trace.recorder import LOGPROB_DECIMALS
 from pagedviz.trace.trace import Bookmark, Candidates, StepRecord, Trace
 
+_BYTES_PER_EVENT = 35
 MAX_BYTES = 200_000_000
 MAX_LINE_BYTES = 8 << 20
 MAX_STEPS = 1 << 20
@@ -88,6 +89,12 @@ def dumps(trace: Trace, bookmarks: Iterable[Bookmark] | None = None) -> bytes:
         num_events += len(record.events)
     data = b"".join(lines)
     return data + _line({"footer": _footer(codec, trace.num_steps, num_events, data)})
+
+
+def about_bytes(trace: Trace) -> int:
+    """An estimate of the file's size, since only writing it tells: what the events of the bundled
+    scenarios take on average."""
+    return _BYTES_PER_EVENT * trace.total_events
 
 
 def loads(data: bytes, max_events: int | None = None) -> Trace:

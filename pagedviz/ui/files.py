@@ -21,6 +21,7 @@ MAX_EVENTS = 100_000
 MAX_SEQUENCES = 128
 MAX_TOKENS = 50_000
 _MAX_TITLE = 80
+_MAX_STEM = 60
 FILE = "file"
 
 
@@ -70,3 +71,10 @@ def _check_size(trace: Trace) -> None:
 
 def _too_much(number: int, what: str, limit: int) -> TraceFormatError:
     return TraceFormatError(f"the trace has {number:,} {what}; up to {limit:,} are opened here")
+
+
+def file_stem(run: RecordedRun) -> str:
+    """How a file made of a run is called, without what comes after the dot."""
+    name = run.scenario.title.removesuffix(".jsonl") if run.key.file else run.scenario.name
+    safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in name).strip("-")
+    return safe[:_MAX_STEM] or "run"

@@ -79,6 +79,16 @@ class RecordedRun:
     context: int
     ended: str | None
 
+    @property
+    def hints(self) -> list[tuple[int, str]]:
+        """Steps worth a look, and why."""
+        return [
+            (hint.step, hint.text)
+            for hint in self.scenario.look_for
+            # In a branch something else may happen at those steps.
+            if hint.step < self.trace.num_steps and not self.key.is_branch
+        ]
+
 
 def key_for(scenario: str, overrides: Mapping[str, Any], changes: Iterable[Change] = ()) -> RunKey:
     """The key of a bundled scenario with changed settings, or of a branch of it. ScenarioError,

@@ -16,11 +16,12 @@ from typing import Any
 import streamlit as st
 
 from pagedviz.engine.errors import PagedVizError
+from pagedviz.engine.state_hash import format_state_hash
 from pagedviz.model import ModelError
 from pagedviz.scenarios import Change, parse_changes, scenario_names
 from pagedviz.trace.trace import Moment
 from pagedviz.ui.bookmarks import Bookmark, moment_of, read_bookmarks
-from pagedviz.ui.links import Link, make_link, read_link
+from pagedviz.ui.links import Link, make_link, other_state, read_link
 from pagedviz.ui.runs import RecordedRun, RunKey, key_for, recorded_run
 from pagedviz.ui.selection import Selection
 from pagedviz.ui.stepping import nearest
@@ -89,6 +90,7 @@ def moment_link() -> dict[str, str]:
         state.moment,
         state.bookmarks,
         json.loads(key.changes),
+        format_state_hash(state.run.trace.state_hash(*state.moment)),
     )
 
 
@@ -126,6 +128,11 @@ def _open(link: Link) -> View:
         if link.step is not None:
             moment, problem = nearest(run.trace, link.step, link.event)
             problems += [problem] if problem else []
+    # With a problem the moment is not the one asked for, and its sentence has said so.
+    if link.state is not None and not problems:
+        found = format_state_hash(run.trace.state_hash(*moment))
+        if found != link.state:
+            problems.append(other_state(moment, link.state, found))
     is_event = moment.event is not None
     return View(run, moment, moment, is_event, bookmarks=bookmarks, problems=tuple(problems))
 
@@ -205,7 +212,7 @@ def refuse(problem: str) -> None:
 def open_file(run: RecordedRun) -> None:
     """Show a trace that this visitor has opened."""
     state = view()
-    state.run, state.problems, state.bookmarks = run, (), ()
+    state.run, state.problems, state.bookmarks = run, (), run.trace.header.bookmarks
     state.go(Moment(0))
 
 

@@ -19,6 +19,7 @@ from pagedviz.views.overview import overview
 from pagedviz.views.theme import DARK, LIGHT
 from pagedviz.views.words import TokenText
 
+_BYTES_PER_EVENT = 60
 _IMPORT = re.compile(r'from "\./([a-z_]+\.js)"')
 
 _START = """
@@ -38,6 +39,7 @@ const board = mount(document.getElementById("place"), {
   overview,
   moment,
   byEvent: event !== null,
+  hints: data.hints,
   bookmarks: data.bookmarks,
   calls: {
     want: async (wanted) => board.addChunk(await unpack(data.chunks[wanted])),
@@ -78,15 +80,17 @@ def export_html(
     assets: Mapping[str, str],
     moment: Moment | None = None,
     bookmarks: Sequence[Mapping[str, Any]] = (),
+    hints: Sequence[tuple[int, str]] = (),
 ) -> str:
     """assets: file name -> text, the modules of the board and board.css. moment: where it opens,
-    None = the end. The trace must have a step."""
+    None = the end. hints: (step, why it is worth a look). The trace must have a step."""
     moment = Moment(trace.num_steps - 1) if moment is None else moment
     data = {
         "overview": encode(overview(trace)),
         "chunks": [encode(chunk(trace, n, token_text)) for n in range(num_chunks(trace))],
         "moment": moment,
         "bookmarks": list(bookmarks),
+        "hints": list(hints),
     }
     modules = {
         f"board/{name}": _module(text) for name, text in assets.items() if name.endswith(".js")
@@ -102,6 +106,12 @@ def export_html(
         dark=DARK.background,
         dark_text=DARK.text,
     )
+
+
+def about_bytes(trace: Trace, assets: Mapping[str, str]) -> int:
+    """An estimate of the file's size, since only making it tells: the board's code, in base64, and
+    what the events of the bundled scenarios take on average."""
+    return sum(map(len, assets.values())) * 4 // 3 + _BYTES_PER_EVENT * trace.total_events
 
 
 def _module(text: str) -> str:

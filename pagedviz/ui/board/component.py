@@ -53,12 +53,7 @@ def draw_board(view: View) -> None:
                 "event": view.went_to.event,
                 "by_event": view.by_event,
             },
-            "hints": [
-                [hint.step, hint.text]
-                for hint in run.scenario.look_for
-                # In a branch something else may happen at those steps.
-                if hint.step < run.trace.num_steps and not run.key.is_branch
-            ],
+            "hints": run.hints,
             "bookmarks": [mark._asdict() for mark in view.bookmarks],
         },
         on_cursor_change=_rested,
