@@ -1,6 +1,7 @@
-"""What a visitor looks at beside the moment: a page, a sequence, a layer and a head, a panel.
+"""What a visitor looks at beside the moment: a page, a sequence, a layer and a head, a panel; and
+whether as a presenter, large and without what a lecture does not need.
 
-    ?page=3&seq=1&layer=2&head=0&panel=page
+    ?page=3&seq=1&layer=2&head=0&panel=page&presenter=on
 
 Invariants: only what differs from the defaults is in the address; reading never fails; whether such
 a page or sequence exists is for whoever shows it, since that changes with the moment.
@@ -23,6 +24,7 @@ class Selection:
     layer: int = 0
     head: int | None = None
     panel: str = PANELS[0]
+    presenter: bool = False
 
     def parameters(self) -> dict[str, str]:
         """For the address."""
@@ -32,6 +34,8 @@ class Selection:
             found["layer"] = str(self.layer)
         if self.panel != PANELS[0]:
             found["panel"] = self.panel.replace(" ", "-")
+        if self.presenter:
+            found["presenter"] = "on"
         return found
 
     @classmethod
@@ -44,6 +48,7 @@ class Selection:
             _number(parameters.get("layer")) or 0,
             _number(parameters.get("head")),
             panel if panel in PANELS else PANELS[0],
+            parameters.get("presenter") == "on",
         )
 
 

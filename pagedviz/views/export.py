@@ -35,16 +35,31 @@ const overview = await unpack(data.overview);
 const step = Math.min(number("step", data.moment[0]), overview.num_steps - 1);
 const event = asked.has("step") ? number("event", null) : data.moment[1];
 const moment = { step, event };
+let isPresenting = asked.get("presenter") === "on";
+let here = asked.has("step") ? moment : undefined;
+const note = () => {
+  const parts = here ? [`step=${here.step}`] : [];
+  if (here && here.event !== null) parts.push(`event=${here.event}`);
+  if (isPresenting) parts.push("presenter=on");
+  history.replaceState(null, "", `#${parts.join("&")}`);
+};
 const board = mount(document.getElementById("place"), {
   overview,
   moment,
   byEvent: event !== null,
   hints: data.hints,
   bookmarks: data.bookmarks,
+  isPresenting,
   calls: {
     want: async (wanted) => board.addChunk(await unpack(data.chunks[wanted])),
-    rested: ({ step, event }) =>
-      history.replaceState(null, "", `#step=${step}${event === null ? "" : `&event=${event}`}`),
+    rested: (moment) => {
+      here = moment;
+      note();
+    },
+    presented: (on) => {
+      isPresenting = on;
+      note();
+    },
   },
 });
 board.addChunk(await unpack(data.chunks[Math.floor(step / overview.chunk_steps)]));
@@ -59,6 +74,7 @@ _PAGE = """<!doctype html>
 <style>
 body {{ margin: 6px 20px 10px; background: {light}; --above: 50px; }}
 h1 {{ font: 600 15px/34px system-ui, sans-serif; margin: 0; color: {light_text}; }}
+body:has(.presenter) h1 {{ display: none; }}
 @media (prefers-color-scheme: dark) {{
   body {{ background: {dark}; }} h1 {{ color: {dark_text}; }}
 }}

@@ -349,5 +349,10 @@ def test_a_branch_shows_the_budget_of_each_step() -> None:
 
 
 def test_selections_survive_the_way_through_an_address() -> None:
-    for chosen in (Selection(), Selection(3, 0, 2, 1, "what if"), Selection(head=0)):
+    for chosen in (
+        Selection(),
+        Selection(3, 0, 2, 1, "what if"),
+        Selection(head=0),
+        Selection(presenter=True),
+    ):
         assert Selection.read(chosen.parameters()) == chosen

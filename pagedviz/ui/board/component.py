@@ -55,12 +55,14 @@ def draw_board(view: View) -> None:
             },
             "hints": run.hints,
             "bookmarks": [mark._asdict() for mark in view.bookmarks],
+            "presenter": view.looking.presenter,
         },
         on_cursor_change=_rested,
         on_want_change=_nothing,
         on_more_change=_nothing,
         on_bookmarks_change=_bookmarked,
         on_watched_change=_nothing,
+        on_presenter_change=_presented,
     )
 
 
@@ -102,6 +104,11 @@ def _rested() -> None:
 def _bookmarked() -> None:
     if said := _said("bookmarks", session.view()):
         session.keep_bookmarks(said.get("bookmarks"))
+
+
+def _presented() -> None:
+    if said := _said("presenter", session.view()):
+        session.view().looking.presenter = said.get("on") is True
 
 
 def _nothing() -> None:

@@ -13,7 +13,7 @@ import streamlit as st
 from pagedviz.ui import session
 from pagedviz.ui.board import draw_board
 from pagedviz.ui.charts import draw_charts
-from pagedviz.ui.frame import draw_title, frame_style
+from pagedviz.ui.frame import draw_title, frame_style, presenter_style
 from pagedviz.ui.markdown import plain
 from pagedviz.ui.panel_style import panel_style
 from pagedviz.ui.panels import draw_panels
@@ -41,7 +41,8 @@ def _draw_moment(key: RunKey) -> None:
     session.publish()
     run = view.run
     theme = THEMES.get(st.context.theme.type or "", LIGHT)
-    st.html(frame_style(theme) + panel_style(theme))
+    alone = presenter_style() if view.looking.presenter else ""
+    st.html(frame_style(theme) + panel_style(theme) + alone)
     is_edited = run.key.is_changed and not run.key.is_branch
     with st.container(horizontal=True, vertical_alignment="center", key="title"):
         st.html(draw_title(run.scenario.title, is_edited), width="content")
@@ -56,6 +57,8 @@ def _draw_moment(key: RunKey) -> None:
     _messages(view)
     with st.container(key="boardplace"):
         draw_board(view)
+    if view.looking.presenter:
+        return
     _ended(view)
     draw_charts(view, theme)
     draw_panels(view, theme)

@@ -27,7 +27,7 @@ import * as time from "./time.js";
 const REST = 150; // ms without a move after which the play-head rests
 const IDLE = 600; // ms without a move after which chunks are asked for ahead of need
 const MORE_BEFORE_END = 24; // steps
-const NO_CALLS = { rested() {}, want() {}, more() {}, bookmarked() {}, watched() {} };
+const NO_CALLS = { rested() {}, want() {}, more() {}, bookmarked() {}, watched() {}, presented() {} };
 
 // Draws into `parent`. `overview` is that of pagedviz/views/overview.py; chunks follow by `addChunk`,
 // that of `moment` first. Returns the board; `destroy` takes it away again.
@@ -36,7 +36,8 @@ export function mount(parent, options) {
 }
 
 class Board {
-  constructor(parent, { overview, moment, byEvent = false, hints = [], bookmarks = [], calls = {} }) {
+  constructor(parent, options) {
+    const { overview, moment, byEvent = false, hints = [], bookmarks = [], isPresenting = false, calls = {} } = options;
     this.run = new Run(overview);
     this.calls = { ...NO_CALLS, ...calls };
     this.byEvent = byEvent;
@@ -50,6 +51,7 @@ class Board {
       () => this.#stopped(),
     );
     this.#build(parent, hints);
+    this.#enlarge(isPresenting);
     this.recolour();
     this.#listen();
   }
@@ -233,6 +235,21 @@ class Board {
     return (step, number) => kinds.includes(event(step, number).kind);
   }
 
+  // Presenter: large type, and only what a lecture needs.
+  #present() {
+    this.#enlarge(!this.isPresenting);
+    this.#redrawStrips();
+    this.calls.presented(this.isPresenting);
+  }
+
+  #enlarge(isPresenting) {
+    this.isPresenting = isPresenting;
+    this.root.classList.toggle("presenter", isPresenting);
+    this.pool.enlarge?.(isPresenting);
+    setText(this.timeBar.presenter, isPresenting ? "Leave presenter" : "Aa");
+    setAttribute(this.timeBar.presenter, "aria-label", isPresenting ? "Leave presenter" : "Presenter");
+  }
+
   watch(thing) {
     const isSame = JSON.stringify(thing) === JSON.stringify(this.watched);
     this.watched = isSame ? undefined : thing;
@@ -260,6 +277,7 @@ class Board {
       search: () => this.panels.search.open(),
       table: () => this.#showTable(),
       keys: () => this.panels.keys.open(),
+      presenter: () => this.#present(),
       need: (number) => this.#need(number),
     };
     this.act = act;

@@ -1,6 +1,6 @@
 // The board as a Streamlit component: unpacks what Python sends, tells Python where it rests.
 //
-// Python sends {run, overview, chunk, go: {id, step, event}, hints, bookmarks}; overview and chunk are packed
+// Python sends {run, overview, chunk, go: {id, step, event}, hints, bookmarks, presenter}; overview and chunk are packed
 // texts that stay the same as long as they say the same. State values are absolute, so that one that
 // is sent twice, or overtaken by the next, does no harm.
 
@@ -47,6 +47,7 @@ async function update(entry, parentElement) {
       byEvent: start.byEvent ?? start.by_event,
       hints: data.hints,
       bookmarks: data.bookmarks,
+      isPresenting: entry.isPresenting ?? data.presenter,
       calls: {
         rested: ({ step, event }, byEvent) => {
           places.set(data.run, { goId: entry.goId, step, event, byEvent });
@@ -55,6 +56,10 @@ async function update(entry, parentElement) {
         want: (number) => tell("want", { run: data.run, number }),
         more: (from) => tell("more", { run: data.run, from }),
         bookmarked: (bookmarks) => tell("bookmarks", { run: data.run, bookmarks }),
+        presented: (on) => {
+          entry.isPresenting = on;
+          tell("presenter", { run: data.run, on });
+        },
         watched: (thing) => tell("watched", { run: data.run, thing }),
       },
     });
