@@ -18,12 +18,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from threading import get_ident
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from pagedviz.engine.errors import TraceFormatError
 from pagedviz.engine.state_hash import state_hash, state_hash_hex
-from pagedviz.trace.event_codec import EventCodec
+from pagedviz.trace.event_codec import MAX_KNOWN_TOKENS, EventCodec
 from pagedviz.trace.header_codec import read_header, write_header
 from pagedviz.trace.json_values import check_number, check_token, parse_json, show
 from pagedviz.trace.recorder import LOGPROB_DECIMALS
@@ -34,6 +34,19 @@ MAX_BYTES = 200_000_000
 MAX_LINE_BYTES = 8 << 20
 MAX_STEPS = 1 << 20
 MAX_EVENTS = 1 << 21
+MAX_CANDIDATES = 1 << 22
+
+
+class ReadLimits(NamedTuple):
+    """Most that is read of a file. What is over is refused before it takes time or memory."""
+
+    line_bytes: int = MAX_LINE_BYTES
+    events: int = MAX_EVENTS
+    pages: int | None = None
+    sequences: int | None = None
+    tokens: int = MAX_KNOWN_TOKENS
+    candidates: int = MAX_CANDIDATES
+
 
 _SEQ_KEY = re.compile(r"(0|[1-9][0-9]{0,15})\Z")
 
@@ -97,20 +110,31 @@ def about_bytes(trace: Trace) -> int:
     return _BYTES_PER_EVENT * trace.total_events
 
 
-def loads(data: bytes, max_events: int | None = None) -> Trace:
-    """The trace in the bytes of a file. TraceFormatError with the number of the bad line."""
+def loads(data: bytes, limits: ReadLimits | None = None) -> Trace:
+    """The trace in the bytes of a file. limits: None = those of the format. TraceFormatError with
+    the number of the bad line."""
     if len(data) > MAX_BYTES:
         raise TraceFormatError(f"the file is larger than {MAX_BYTES} bytes, the most that is read")
-    most_events = MAX_EVENTS if max_events is None else max_events
+    limits = limits or ReadLimits(MAX_LINE_BYTES, MAX_EVENTS)
     trace: Trace | None = None
-    has_footer, is_ended, num_events, number = False, False, 0, 0
-    for number, start, line in _lines(data):
+    has_footer, is_ended, num_events, num_candidates, number = False, False, 0, 0, 0
+    for number, start, line in _lines(data, limits.line_bytes):
         try:
             item = parse_json(line)
             if trace is None:
                 header, has_footer = read_header(item)
+                if limits.pages is not None and header.num_pages > limits.pages:
+                    raise TraceFormatError(
+                        f"{header.num_pages:,} pages; up to {limits.pages:,} are read here"
+                    )
                 trace = Trace(header)
-                codec = EventCodec(header.num_pages, header.block_size)
+                codec = EventCodec(
+                    header.num_pages,
+                    header.block_size,
+                    limits.events,
+                    limits.sequences,
+                    limits.tokens,
+                )
             elif is_ended:
                 raise TraceFormatError("there is text after the footer")
             elif has_footer and isinstance(item, dict) and "footer" in item:
@@ -120,8 +144,9 @@ def loads(data: bytes, max_events: int | None = None) -> Trace:
             else:
                 record = _read_step(item, trace.num_steps, codec)
                 num_events += len(record.events)
-                if num_events > most_events:
-                    raise TraceFormatError(f"more than {most_events} events")
+                num_candidates += sum(map(len, (record.logprobs or {}).values()))
+                if num_candidates > limits.candidates:
+                    raise TraceFormatError(f"more than {limits.candidates} log probabilities")
                 trace.append(record)
         except TraceFormatError as error:
             raise TraceFormatError(str(error), line=number) from None
@@ -144,16 +169,16 @@ def _check_bookmarks(trace: Trace) -> None:
             raise TraceFormatError(f"the bookmark {show(name)} is at {where}, not recorded", line=1)
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+def _lines(data: bytes, most_bytes: int) -> Iterator[tuple[int, int, bytes]]:
     """(number from 1, offset, line without its end)."""
     start, number = 0, 0
     while start < len(data):
         number += 1
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
-        if end - start > MAX_LINE_BYTES:
+        if end - start > most_bytes:
             raise TraceFormatError(
-                f"{end - start} bytes; a line may have {MAX_LINE_BYTES}", line=number
+                f"{end - start} bytes; a line may have {most_bytes}", line=number
             )
         yield number, start, data[start:end]
         start = end + 1
@@ -182,6 +207,10 @@ def _read_step(item: object, step: int, codec: EventCodec) -> StepRecord:
     events = tuple([event for entry in objects for event in codec.read(entry)])
     codec.end_step()
     logprobs = _read_logprobs(item["logprobs"]) if "logprobs" in item else None
+    if logprobs and len(logprobs) > len(events):
+        raise TraceFormatError(
+            f'"logprobs" names {len(logprobs)} sequences in a step of {len(events)} events'
+        )
     return StepRecord(events, logprobs)
 
 

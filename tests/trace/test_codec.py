@@ -28,7 +28,7 @@ from pagedviz.engine.events import (
     TokenSampled,
 )
 from pagedviz.trace import codec as codec_module
-from pagedviz.trace.codec import dumps, loads, read_trace, write_trace
+from pagedviz.trace.codec import ReadLimits, dumps, loads, read_trace, write_trace
 from pagedviz.trace.costs import hit_rate, preemption_cost
 from pagedviz.trace.queries import occupancy, phases
 from pagedviz.trace.trace import Bookmark, StepRecord, Trace, TraceHeader
@@ -406,6 +406,41 @@ def test_reading_is_bounded(
     monkeypatch.setattr(codec_module, limit, 100)
     with pytest.raises(TraceFormatError, match=message):
         loads(data)
+
+
+def test_one_word_for_many_events_is_bounded_before_they_are_made() -> None:
+    submitted = {"submitted": {"seq": 0, "num_prompt_tokens": 9, "max_new_tokens": 1}}
+    scheduled = {"scheduled": {"seq": [0] * 500, "start": 0, "num_tokens": 1}}
+    data = lines(HEADER, step(submitted, scheduled, *([{"all_written": {}}] * 20_000)))
+    with pytest.raises(TraceFormatError, match="all_written: more than 10000 events"):
+        loads(data, ReadLimits(events=10_000))
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (ReadLimits(pages=3), "4 pages; up to 3 are read here"),
+        (ReadLimits(sequences=1), "submitted: more than 1 sequences"),
+        (ReadLimits(tokens=5), "makes it 6 known tokens; a trace may have 5"),
+        (ReadLimits(candidates=2), "more than 2 log probabilities"),
+    ],
+)
+def test_a_reader_may_take_less(limits: ReadLimits, message: str) -> None:
+    events = [
+        {"submitted": {"seq": number, "num_prompt_tokens": 3, "max_new_tokens": 1}}
+        for number in range(2)
+    ]
+    item = {"step": 0, "events": events, "logprobs": {"0": [[1, -1], [2, -2], [3, -3]]}}
+    data = lines(HEADER, item)
+    assert loads(data).total_events == 2
+    with pytest.raises(TraceFormatError, match=message):
+        loads(data, limits)
+
+
+def test_log_probabilities_belong_to_what_happened() -> None:
+    item = {"step": 0, "events": [], "logprobs": {"0": []}}
+    with pytest.raises(TraceFormatError, match="names 1 sequences in a step of 0 events"):
+        loads(lines(HEADER, item))
 
 
 def test_files_are_written_whole_or_not_at_all(

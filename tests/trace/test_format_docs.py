@@ -125,11 +125,19 @@ def test_the_table_has_the_words_and_fields_of_the_code() -> None:
 def test_the_limits_in_the_text_are_those_of_the_code() -> None:
     assert codec.MAX_STEPS == 2**20
     assert codec.MAX_EVENTS == 2**21
+    assert codec.MAX_CANDIDATES == 2**22
     assert MAX_KNOWN_TOKENS == 2**24
     assert codec.MAX_LINE_BYTES == 8 * 2**20
     assert codec.MAX_BYTES == 200e6
     assert (json_values.MAX_NAME, json_values.MAX_WORD) == (1000, 64)
-    for limit in ("2^20 steps", "2^21 events", "2^24 known tokens", "8 MiB a line", "200 MB"):
+    for limit in (
+        "2^20 steps",
+        "2^21 events",
+        "2^22 log probabilities",
+        "2^24 known tokens",
+        "8 MiB a line",
+        "200 MB",
+    ):
         assert limit in PAGE.replace("\n", " ")
 
 

@@ -308,9 +308,10 @@ def test_files_that_are_too_much_are_refused_with_both_numbers(
     data = dumps(recorded)
     for limit, message in (
         ("MAX_EVENTS", "more than 3 events"),
-        ("PAGE_LIMIT", "48 pages; up to 3"),
-        ("MAX_SEQUENCES", "5 sequences; up to 3"),
-        ("MAX_TOKENS", "tokens; up to 3"),
+        ("MAX_LINE_BYTES", "a line may have 3"),
+        ("PAGE_LIMIT", "48 pages; up to 3 are read here"),
+        ("MAX_SEQUENCES", "more than 3 sequences"),
+        ("MAX_TOKENS", "known tokens; a trace may have 3"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(files, limit, 3)
