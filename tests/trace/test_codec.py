@@ -410,8 +410,9 @@ def test_reading_is_bounded(
 
 def test_one_word_for_many_events_is_bounded_before_they_are_made() -> None:
     submitted = {"submitted": {"seq": 0, "num_prompt_tokens": 9, "max_new_tokens": 1}}
+    allocated = {"allocated": {"page": 0, "seq": 0}}
     scheduled = {"scheduled": {"seq": [0] * 500, "start": 0, "num_tokens": 1}}
-    data = lines(HEADER, step(submitted, scheduled, *([{"all_written": {}}] * 20_000)))
+    data = lines(HEADER, step(submitted, allocated, scheduled, *([{"all_written": {}}] * 20_000)))
     with pytest.raises(TraceFormatError, match="all_written: more than 10000 events"):
         loads(data, ReadLimits(events=10_000))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -28,6 +29,7 @@ starlette_server.UvicornRunner.run = lambda self: print(
     json.dumps({key: st.get_option(key) for key in wanted}))
 launch.launch(port=0)
 """
+WORKSHOP = LAUNCHED.replace("port=0", "port=0, workshop=True")
 STREAMLIT_RUN = """
 import json, sys, streamlit as st
 from streamlit.web import bootstrap, cli
@@ -87,6 +89,7 @@ def test_nothing_is_sent_out_and_no_collection_follows_a_rerun() -> None:
     [
         pytest.param(LAUNCHED, False, id="pagedviz app"),
         pytest.param(LAUNCHED, True, id="pagedviz app, in a folder with other settings"),
+        pytest.param(WORKSHOP, True, id="pagedviz app --workshop"),
         pytest.param(
             STREAMLIT_RUN.replace("SCRIPT", repr(str(ROOT / "app.py"))),
             False,
@@ -120,4 +123,18 @@ def test_they_hold_however_the_app_is_started(
     )
     settled = json.loads(done.stdout.splitlines()[-1])
     wanted = shipped_settings()
+    if program == WORKSHOP:  # the one difference, and no reason to ask anybody for our address
+        wanted["server.address"] = launch.EVERY_INTERFACE
     assert settled == wanted
+
+
+def test_no_start_asks_another_machine_for_our_address() -> None:
+    # Streamlit prints a banner with it, unless it is told to be quiet or where it listens.
+    assert '"logger.hideWelcomeMessage": True' in (ROOT / "pagedviz/ui/launch.py").read_text()
+    assert shipped_settings()["server.address"] == "localhost"
+
+
+def test_make_app_is_the_command_that_is_tested_here() -> None:
+    recipe = re.search(r"^app:.*\n\t(.*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert recipe is not None
+    assert recipe[1] == "@$(RUN) -m pagedviz app"
