@@ -25,7 +25,9 @@ def test_a_whole_session_through_every_screen_asks_only_its_own_server(
 ) -> None:
     open_screen(page, app_url, "", scenario="shared_prompt", step="20")
     for panel in ("Page", "What if", "Attention"):
-        page.get_by_role("radio", name=panel, exact=True).click()
+        choice = page.get_by_role("radio", name=panel, exact=True)
+        expect(choice).to_have_count(1, timeout=PATIENCE)  # the row is made anew with each choice
+        choice.click()
         settled(page)
     page.keyboard.press("l")
     expect(page.get_by_test_id("board")).to_have_class("board presenter")
