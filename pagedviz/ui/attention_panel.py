@@ -36,7 +36,7 @@ def draw_attention(view: View, theme: Theme, row: DeltaGenerator) -> None:
     seq_id = chosen_sequence(view, snapshot)
     with row:
         _sequence_choice(view, snapshot, seq_id)
-    attention = replay_of(view.run).attention(view.moment, seq_id)
+    attention = replay_of(view.run, view.moment.step).attention(view.moment, seq_id)
     if attention is None:
         st.caption(f"seq:{seq_id} has computed nothing yet, so it has looked at nothing: step on")
         return

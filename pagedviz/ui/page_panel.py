@@ -114,7 +114,7 @@ def _tensors(view: View, theme: Theme, report: PageReport, row: DeltaGenerator) 
         st.caption(f"{report.label} holds no keys and values at this moment")
         return
     size = view.run.trace.header.block_size
-    tensors = replay_of(view.run).page_tensors(view.moment, report.page_id)
+    tensors = replay_of(view.run, view.moment.step).page_tensors(view.moment, report.page_id)
     layer = min(view.looking.layer, len(tensors.keys) - 1)
     with row:
         _layer_choice(len(tensors.keys), layer)
