@@ -61,6 +61,8 @@ def _draw(
     said = attention_sentence(shares, longest, token_text)
     st.html(draw_sentence(decorate(said, places(trace.final), len(theme.hues))))
     st.html(draw_attended_text(shares, longest, token_text, place % len(theme.hues)))
+    if not view.looking.shows_charts:
+        return
     by_page, by_token = st.columns((2, 3), gap="small")
     num_pages = -(-len(longest) // size)
     with by_page, st.container(border=True, gap=None):

@@ -29,6 +29,11 @@ class Worker:
         with self._lock:
             if recording.is_growing and all(there() is not recording for there in self._queue):
                 self._queue.append(ref(recording))
+        self.start()
+
+    def start(self) -> None:
+        """Have the thread at work, if there is anything to do."""
+        with self._lock:
             if self._queue and (self._thread is None or not self._thread.is_alive()):
                 # A daemon: a server that is told to stop does not wait for runs.
                 self._thread = Thread(target=self._work, name="pagedviz recording", daemon=True)

@@ -1,7 +1,8 @@
 """Registers the board with Streamlit and speaks with it.
 
     Python -> browser   run, overview, chunk, go (absolute moment, numbered), hints, bookmarks
-    browser -> Python   cursor (where it rests), want (a chunk), bookmarks, watched
+    browser -> Python   cursor (where it rests), want (a chunk), more (what follows the last step
+                        recorded), bookmarks, watched
 
 Invariants: messages carry absolute values, so that one that comes twice or late does no harm; what
 comes from the browser is checked like an address is; nothing sent depends on the cursor, or every
@@ -37,16 +38,12 @@ def board_assets() -> dict[str, str]:
 def draw_board(view: View) -> None:
     """Place the board. It shows the view's moment when the run is new to it or `go_id` is."""
     run = view.run
-    wanted = _said("want", view)
-    number = wanted.get("number") if wanted else None
-    if not isinstance(number, int):
-        number = chunk_of(view.went_to.step)
     _component()(
         key=KEY,
         data={
             "run": view.run_name,
             "overview": packed_overview(run),
-            "chunk": packed_chunk(run, number),
+            "chunk": packed_chunk(run, _wanted(view)),
             "go": {
                 "id": view.go_id,
                 "step": view.went_to.step,
@@ -63,7 +60,7 @@ def draw_board(view: View) -> None:
         },
         on_cursor_change=_rested,
         on_want_change=_nothing,
-        on_more_change=_nothing,
+        on_more_change=_more,
         on_bookmarks_change=_bookmarked,
         on_watched_change=_nothing,
     )
@@ -97,6 +94,22 @@ def _said(name: str, view: View) -> Mapping[str, Any] | None:
     if not isinstance(said, Mapping) or said.get("run") != view.run_name:
         return None
     return said
+
+
+def _wanted(view: View) -> int:
+    """The chunk that the browser last asked for."""
+    found = [(0, chunk_of(view.went_to.step))]
+    for name, key in (("want", "number"), ("more", "from")):
+        said = _said(name, view) or {}
+        asked, number = said.get("asked"), said.get(key)
+        if isinstance(asked, int) and isinstance(number, int):
+            found.append((asked, number if name == "want" else chunk_of(number)))
+    return max(found)[1]
+
+
+def _more() -> None:
+    if said := _said("more", session.view()):
+        session.grow(said.get("from"))
 
 
 def _rested() -> None:

@@ -18,6 +18,7 @@ export class Run {
   constructor(overview) {
     this.chunks = new Map();
     this.waiting = new Map(); // chunk number -> functions to call when it is there
+    this.texts = new Map(); // token id -> its text
     this.grow(overview);
   }
 
@@ -39,6 +40,7 @@ export class Run {
     chunk.eventStarts = [0];
     for (const count of chunk.events) chunk.eventStarts.push(chunk.eventStarts.at(-1) + count);
     this.chunks.set(number, chunk);
+    for (const [id, text] of Object.entries(chunk.tokens)) this.texts.set(Number(id), text);
     for (const tell of this.waiting.get(number) ?? []) tell();
     this.waiting.delete(number);
   }
@@ -52,9 +54,16 @@ export class Run {
     return chunk && step < chunk.first + chunk.num_steps ? chunk : undefined;
   }
 
+  // Whether all steps of a chunk are there that the run has: the last chunk of a run that grows is
+  // replaced by a longer one.
+  has(number) {
+    const chunk = this.chunks.get(number);
+    return chunk !== undefined && chunk.num_steps >= Math.min(this.chunkSteps, this.numSteps - number * this.chunkSteps);
+  }
+
   // Resolves when the chunk is there; who asks for it is not known here.
   arrival(number) {
-    if (this.chunks.has(number)) return Promise.resolve();
+    if (this.has(number)) return Promise.resolve();
     return new Promise((tell) => {
       this.waiting.set(number, [...(this.waiting.get(number) ?? []), tell]);
     });
@@ -64,9 +73,7 @@ export class Run {
   missing(number) {
     for (let i = 0; i < this.numChunks; i++) {
       const candidate = (number + i) % this.numChunks;
-      const chunk = this.chunks.get(candidate);
-      const expected = Math.min(this.chunkSteps, this.numSteps - candidate * this.chunkSteps);
-      if (chunk === undefined || chunk.num_steps < expected) return candidate;
+      if (!this.has(candidate)) return candidate;
     }
     return undefined;
   }
@@ -101,11 +108,7 @@ export class Run {
 
   tokenText(id) {
     if (id === undefined) return "?";
-    for (const chunk of this.chunks.values()) {
-      const text = chunk.tokens[id];
-      if (text !== undefined) return text;
-    }
-    return `#${id}`;
+    return this.texts.get(id) ?? `#${id}`;
   }
 
   // ---- moving ---------------------------------------------------------------------------------
