@@ -13,9 +13,9 @@ from weakref import ReferenceType, ref
 
 from pagedviz.ui.recording import Recording
 
-TURN_SECONDS = 0.03
+TURN_SECONDS = 0.01
 # Between two turns requests get their way: only one thread computes at a time.
-_PAUSE_SECONDS = 0.002
+_PAUSE_SECONDS = 0.005
 
 
 class Worker:
