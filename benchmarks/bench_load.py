@@ -76,6 +76,8 @@ class Person:
             if kind == "delta":
                 self._look(answer)
             elif kind == "script_finished":
+                if answer.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN:
+                    continue
                 if answer.script_finished not in (
                     ForwardMsg.FINISHED_SUCCESSFULLY,
                     ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY,

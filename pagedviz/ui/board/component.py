@@ -4,6 +4,9 @@
     browser -> Python   cursor (where it rests), want (a chunk), more (what follows the last step
                         recorded), bookmarks, watched
 
+The board is a fragment of its own, so that a chunk costs nothing but a chunk; what concerns the
+screen around it, named by `around`, draws that anew.
+
 Invariants: messages carry absolute values, so that one that comes twice or late does no harm; what
 comes from the browser is checked like an address is; nothing sent depends on the cursor, or every
 rest would send the run again.
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +39,14 @@ def board_assets() -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(ASSETS.iterdir())}
 
 
-def draw_board(view: View) -> None:
-    """Place the board. It shows the view's moment when the run is new to it or `go_id` is."""
+def draw_board(around: str) -> None:
+    """Place the board. It shows the view's moment when the run is new to it or `go_id` is.
+    around: key of the fragment that follows where it rests."""
+    st.fragment(_draw, key=KEY)(around)
+
+
+def _draw(around: str) -> None:
+    view = session.view()
     run = view.run
     _component()(
         key=KEY,
@@ -58,10 +68,10 @@ def draw_board(view: View) -> None:
             ],
             "bookmarks": [mark._asdict() for mark in view.bookmarks],
         },
-        on_cursor_change=_rested,
+        on_cursor_change=partial(_rested, around),
         on_want_change=_nothing,
-        on_more_change=_more,
-        on_bookmarks_change=_bookmarked,
+        on_more_change=partial(_more, around),
+        on_bookmarks_change=partial(_bookmarked, around),
         on_watched_change=_nothing,
     )
 
@@ -107,19 +117,22 @@ def _wanted(view: View) -> int:
     return max(found)[1]
 
 
-def _more() -> None:
+def _more(around: str) -> None:
     if said := _said("more", session.view()):
         session.grow(said.get("from"))
+        st.rerun(around)
 
 
-def _rested() -> None:
+def _rested(around: str) -> None:
     if said := _said("cursor", session.view()):
         session.rest(said.get("step"), said.get("event"))
+        st.rerun(around)
 
 
-def _bookmarked() -> None:
+def _bookmarked(around: str) -> None:
     if said := _said("bookmarks", session.view()):
         session.keep_bookmarks(said.get("bookmarks"))
+        st.rerun(around)
 
 
 def _nothing() -> None:

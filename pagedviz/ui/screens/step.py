@@ -24,6 +24,8 @@ from pagedviz.ui.setup import draw_setup
 from pagedviz.ui.what_if_panel import draw_branch
 from pagedviz.views.theme import LIGHT, THEMES
 
+_MOMENT = "moment"
+
 
 def draw() -> None:
     """The whole screen, for the view of this visitor."""
@@ -32,7 +34,7 @@ def draw() -> None:
     # Where the board rests concerns the fragment only: the sidebar with all its fields is left
     # alone.
     session.catch_up()
-    st.fragment(_draw_moment)(view.run.key, view.run.is_growing)
+    st.fragment(_draw_moment, key=_MOMENT)(view.run.key, view.run.is_growing)
 
 
 def _draw_moment(key: RunKey, is_growing: bool) -> None:
@@ -60,7 +62,7 @@ def _draw_moment(key: RunKey, is_growing: bool) -> None:
         draw_recording(view)
     _messages(view)
     with st.container(key="boardplace"):
-        draw_board(view)
+        draw_board(_MOMENT)
     _ended(view)
     if view.looking.shows_charts:
         draw_charts(view, theme)

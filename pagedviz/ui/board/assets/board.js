@@ -139,6 +139,8 @@ class Board {
     this.state = state;
     this.place = place;
     this.moment = moment;
+    this.#askNext();
+    this.#askAhead();
     setText(this.status, "");
     this.#draw();
     return true;
@@ -158,6 +160,14 @@ class Board {
     const still = performance.now() - (this.moved ?? 0);
     if (still >= IDLE && !this.player.isPlaying) this.calls.want(number);
     else this.idleTimer = setTimeout(() => this.#askAhead(), IDLE);
+  }
+
+  // Whoever steps on without a rest soon needs the next chunk.
+  #askNext() {
+    const next = this.run.chunkNumber(this.target.step) + 1;
+    if (next >= this.run.numChunks || this.run.has(next) || this.asked === next) return;
+    this.asked = next;
+    this.calls.want(next);
   }
 
   // Ask for more of the run before its recorded end is reached.

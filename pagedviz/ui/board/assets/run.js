@@ -5,6 +5,8 @@
 
 import { BoardState } from "./state.js";
 
+const CHUNKS_AHEAD = 6;
+const CHUNKS_BEHIND = 3;
 const KEYFRAME_PAYS_FROM = 2500; // patches; a nearer state is reached patch by patch
 
 // base64 of gzipped JSON -> data
@@ -69,10 +71,13 @@ export class Run {
     });
   }
 
-  // The first chunk not there, from `number` on and then from the start; undefined if all are.
+  // The first chunk not there of those that somebody at `number` may step into soon; undefined if
+  // all are.
   missing(number) {
-    for (let i = 0; i < this.numChunks; i++) {
-      const candidate = (number + i) % this.numChunks;
+    const last = Math.min(number + CHUNKS_AHEAD, this.numChunks - 1);
+    const near = Array.from({ length: last - number + 1 }, (_, i) => number + i);
+    for (let i = 1; i <= CHUNKS_BEHIND && number - i >= 0; i++) near.push(number - i);
+    for (const candidate of near) {
       if (!this.has(candidate)) return candidate;
     }
     return undefined;
