@@ -13,6 +13,7 @@ from pagedviz.engine.errors import TraceFormatError
 from pagedviz.scenarios import Scenario
 from pagedviz.trace.codec import ReadLimits, loads
 from pagedviz.trace.trace import Trace
+from pagedviz.ui.recording import Recorded
 from pagedviz.ui.runs import PAGE_LIMIT, RecordedRun, RunKey, as_recorded
 
 MAX_MEGABYTES = 10
@@ -58,7 +59,7 @@ def open_trace(name: str, data: bytes) -> RecordedRun:
         table={},
     )
     digest = hashlib.blake2s(data, digest_size=16).hexdigest()
-    return as_recorded(RunKey(FILE, file=digest), scenario, trace, None)
+    return as_recorded(RunKey(FILE, file=digest), scenario, Recorded(trace))
 
 
 def _check_size(trace: Trace) -> None:

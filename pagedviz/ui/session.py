@@ -22,9 +22,19 @@ from pagedviz.scenarios import Change, parse_changes, scenario_names
 from pagedviz.trace.trace import Moment
 from pagedviz.ui.bookmarks import Bookmark, moment_of, read_bookmarks
 from pagedviz.ui.links import Link, make_link, other_state, read_link
-from pagedviz.ui.runs import RecordedRun, RunKey, key_for, recorded_run
+from pagedviz.ui.runs import (
+    RecordedRun,
+    RunKey,
+    go_on_recording,
+    key_for,
+    recorded_run,
+    stop_recording,
+)
 from pagedviz.ui.selection import Selection
 from pagedviz.ui.stepping import nearest
+
+# Of a run that grows, at least so many steps follow when somebody comes near its end.
+MORE_STEPS = 64
 
 
 @dataclass
@@ -115,7 +125,7 @@ def _open(link: Link) -> View:
         lambda: first,
     ):
         try:
-            run = recorded_run(key())
+            run = recorded_run(key(), link.step or 0)
             break
         except (PagedVizError, ModelError) as error:
             if str(error) not in problems:
@@ -164,6 +174,39 @@ def rest(step: Any, event: Any) -> None:
     if moment is not None and moment != state.moment:
         state.moment = moment
         state.problems = ()
+
+
+def grow(step: Any) -> None:
+    """Have what follows a step of the run on screen, which grows; nonsense is passed over."""
+    if isinstance(step, int) and not isinstance(step, bool):
+        catch_up(step + MORE_STEPS)
+
+
+def catch_up(step: int = 0) -> None:
+    """Take the run on screen as far as it is recorded by now, `step` included if it has it."""
+    state = view()
+    if not (state.run.is_growing or state.run.can_go_on):
+        return
+    try:
+        run = recorded_run(state.run.key, step)
+    except (PagedVizError, ModelError):
+        # What could not be done has become the reason why the recording ended.
+        run = recorded_run(state.run.key)
+    # Nobody may have kept the recording, and it was begun anew.
+    if run.trace.num_steps >= state.run.trace.num_steps:
+        state.run = run
+
+
+def stop_growing() -> None:
+    """Do not record the run on screen further."""
+    stop_recording(view().run.key)
+    catch_up()
+
+
+def go_on_growing() -> None:
+    """Record on, after a stop."""
+    go_on_recording(view().run.key)
+    catch_up()
 
 
 def keep_bookmarks(bookmarks: Any) -> None:
@@ -220,7 +263,7 @@ def _show(name: str, overrides: Mapping[str, Any], changes: Iterable[Change] = (
     """Whether the run could be made and is on screen."""
     state = view()
     try:
-        run = recorded_run(key_for(name, overrides, changes))
+        run = recorded_run(key_for(name, overrides, changes), state.moment.step)
     except (PagedVizError, ModelError) as error:
         state.problems = (f"Not applied: {error}",)
         return False

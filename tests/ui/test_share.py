@@ -15,6 +15,7 @@ from pagedviz.ui import session
 from pagedviz.ui.board import board_assets
 from pagedviz.ui.bookmarks import read_bookmarks
 from pagedviz.ui.files import file_stem, open_trace
+from pagedviz.ui.recording import Recorded
 from pagedviz.ui.runs import MODEL_NAME, RunKey, as_recorded, bundled_model
 from pagedviz.views import export
 from tests.ui.test_screens import opened, query
@@ -59,7 +60,7 @@ def test_a_machine_that_samples_other_tokens_says_so_from_there_on(
     scenario = load_scenario("growing")
     other = run_of("growing", {scenario.requests[0].name: [*sampled[:8], sampled[8] ^ 1]})
     first = next(s for s in range(ours.num_steps) if ours.state_hash(s) != other.state_hash(s))
-    elsewhere = as_recorded(RunKey("growing"), scenario, other, None)
+    elsewhere = as_recorded(RunKey("growing"), scenario, Recorded(other))
     monkeypatch.setattr(session, "recorded_run", lambda key: elsewhere)
     for step, is_other in ((first - 1, False), (first, True), (first + 3, True)):
         link = {"scenario": "growing", "step": str(step)}

@@ -88,7 +88,7 @@ export class TimeBar {
     this.position.replaceChildren(
       "step ",
       h("b", {}, String(step)),
-      ` of ${this.run.numSteps - 1} · ${events}`,
+      ` of ${this.run.numSteps - 1}${this.run.overview.is_complete ? "" : "+"} · ${events}`,
     );
     setText(this.hash, `state ${hash.slice(0, 4)} ${hash.slice(4, 8)}`);
     setAttribute(this.back, "aria-disabled", hasBack ? null : "true");

@@ -31,6 +31,11 @@ async function update(entry, parentElement) {
   const data = entry.latest;
   if (entry.isGone || entry.done === data) return;
   const tell = (name, value) => entry.setStateValue(name, value);
+  // Of two requests Python answers the later one, and the same twice are two.
+  const ask = (name, value) => {
+    entry.asked = Math.max((entry.asked ?? 0) + 1, Date.now());
+    tell(name, { ...value, asked: entry.asked });
+  };
   if (entry.run !== data.run) {
     const overview = await unpack(data.overview);
     if (entry.isGone) return;
@@ -53,8 +58,8 @@ async function update(entry, parentElement) {
           places.set(data.run, { goId: entry.goId, step, event, byEvent });
           tell("cursor", { run: data.run, step, event });
         },
-        want: (number) => tell("want", { run: data.run, number }),
-        more: (from) => tell("more", { run: data.run, from }),
+        want: (number) => ask("want", { run: data.run, number }),
+        more: (from) => ask("more", { run: data.run, from }),
         bookmarked: (bookmarks) => tell("bookmarks", { run: data.run, bookmarks }),
         presented: (on) => {
           entry.isPresenting = on;
@@ -63,15 +68,19 @@ async function update(entry, parentElement) {
         watched: (thing) => tell("watched", { run: data.run, thing }),
       },
     });
-  } else if (entry.overview !== data.overview) {
-    entry.overview = data.overview;
-    entry.board.grow(await unpack(data.overview));
   }
   if (entry.chunk !== data.chunk) {
     entry.chunk = data.chunk;
     const chunk = await unpack(data.chunk);
     if (entry.isGone) return;
     entry.board.addChunk(chunk);
+  }
+  // After the chunk, so that presses which wait for its steps find them.
+  if (entry.overview !== data.overview) {
+    entry.overview = data.overview;
+    const overview = await unpack(data.overview);
+    if (entry.isGone) return;
+    entry.board.grow(overview);
   }
   if (entry.goId !== data.go.id) {
     entry.goId = data.go.id;
