@@ -61,7 +61,7 @@ def test_a_machine_that_samples_other_tokens_says_so_from_there_on(
     other = run_of("growing", {scenario.requests[0].name: [*sampled[:8], sampled[8] ^ 1]})
     first = next(s for s in range(ours.num_steps) if ours.state_hash(s) != other.state_hash(s))
     elsewhere = as_recorded(RunKey("growing"), scenario, Recorded(other))
-    monkeypatch.setattr(session, "recorded_run", lambda key: elsewhere)
+    monkeypatch.setattr(session, "recorded_run", lambda *_: elsewhere)
     for step, is_other in ((first - 1, False), (first, True), (first + 3, True)):
         link = {"scenario": "growing", "step": str(step)}
         found = warnings(**link, state=short(ours, step).replace(" ", ""))
