@@ -57,6 +57,7 @@ def _shower(name: str) -> Callable[[], None]:
     def show() -> None:
         try:
             session.view()
+            session.follow_address()
         except (PagedVizError, ModelError) as error:
             st.error(str(error))
             return
