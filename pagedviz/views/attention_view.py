@@ -113,7 +113,8 @@ def page_share_chart(
         **axis(theme),
         range=[-0.5, max(num_pages, 4) - 0.5],
         tickvals=[page.logical_index for page in shown],
-        ticktext=[f"{page.logical_index}<br>{page.label}" for page in shown],
+        ticktext=[str(page.logical_index) for page in shown],
+        tickangle=0,
     )
     figure.update_yaxes(**_percent_axis(theme))
     return figure
