@@ -48,8 +48,9 @@ bench-ui: $(VENV)/.dev  ## milliseconds from a key to the painted frame, in Chro
 bench-load: $(VENV)/.dev  ## forty people on one server: joining, resting, memory
 	$(RUN) -m benchmarks load
 
-shots: $(VENV)/.dev  ## the screenshots in docs/, taken from the running app
+shots: $(VENV)/.dev  ## screenshots for docs/, and of every screen into build/shots/
 	$(RUN) tools/shots.py
+	$(RUN) tools/shots.py --all build/shots
 
 clean:  ## remove what the other targets made, the environment included
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

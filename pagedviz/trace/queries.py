@@ -14,7 +14,14 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pagedviz.engine.events import Event
+from pagedviz.engine.events import (
+    Event,
+    PageAllocated,
+    PageReleased,
+    PageShared,
+    SequenceFinished,
+)
+from pagedviz.engine.ids import page_label
 from pagedviz.trace.reducer import Reducer
 from pagedviz.trace.scan import POOL_COLUMNS, touched_pages
 from pagedviz.trace.trace import Moment, Trace
@@ -87,6 +94,27 @@ def _phases_of(lane: list[tuple[int, str]], num_steps: int) -> tuple[Phase, ...]
     return tuple(
         Phase(state, first, end - 1) for (first, state), end in zip(lane, ends, strict=True)
     )
+
+
+@remembered
+def last_tables(trace: Trace) -> dict[int, tuple[str, ...]]:
+    """seq_id -> the names of its pages, in order, when it finished; of those that have. The pages
+    are let go of right after, so no snapshot of a finished sequence has them."""
+    tables: dict[int, list[int]] = {}
+    generations = [0] * trace.header.num_pages
+    found: dict[int, tuple[str, ...]] = {}
+    for record in trace.steps:
+        for event in record.events:
+            if isinstance(event, PageAllocated | PageShared):
+                tables.setdefault(event.seq_id, []).append(event.page_id)
+                if isinstance(event, PageAllocated):
+                    generations[event.page_id] = event.generation
+            elif isinstance(event, PageReleased):
+                tables[event.seq_id].remove(event.page_id)
+            elif isinstance(event, SequenceFinished):
+                held = tables.get(event.seq_id, ())
+                found[event.seq_id] = tuple(page_label(i, generations[i]) for i in held)
+    return found
 
 
 class PageMoment(NamedTuple):

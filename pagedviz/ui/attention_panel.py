@@ -66,7 +66,7 @@ def _draw(
     by_page, by_token = st.columns((2, 3), gap="small")
     num_pages = -(-len(longest) // size)
     with by_page, st.container(border=True, gap=None):
-        st.html('<div class="strip"><h2>By page \u00b7 root scale</h2></div>')
+        st.html('<div class="strip"><h2>By page of its table \u00b7 root scale</h2></div>')
         st.plotly_chart(
             page_share_chart(shares, num_pages, theme, place, HEIGHT),
             key=f"attention by page {theme.name}",

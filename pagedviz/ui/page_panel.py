@@ -122,7 +122,7 @@ def _tensors(view: View, theme: Theme, report: PageReport, row: DeltaGenerator) 
     with row:
         _layer_choice(len(tensors.keys), layer)
     height = 60 + 15 * min(size, _BIG)
-    keys, values, norms = st.columns((5, 5, 2), gap="small")
+    keys, values, norms = st.columns((9, 9, 5), gap="small")
     for column, name, tensor in (
         (keys, "Keys", tensors.keys[layer]),
         (values, "Values", tensors.values[layer]),

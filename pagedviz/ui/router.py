@@ -58,6 +58,7 @@ def _shower(name: str) -> Callable[[], None]:
         try:
             visitors.enter()
             session.view()
+            session.follow_address()
         except (PagedVizError, ModelError) as error:
             st.error(str(error))
             return

@@ -42,7 +42,7 @@ class View:
     """moment: where the board rests. went_to: where the last command sent it, number go_id.
     by_event: one press was one event when it was sent there.
     problems: sentences for the visitor, gone with the next command. looking: at what in the panels
-    and on the other screens."""
+    and on the other screens. published: what was last written into the address."""
 
     run: RecordedRun
     moment: Moment
@@ -52,6 +52,7 @@ class View:
     bookmarks: tuple[Bookmark, ...] = ()
     problems: tuple[str, ...] = ()
     looking: Selection = dataclasses.field(default_factory=Selection)
+    published: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def run_name(self) -> str:
@@ -68,24 +69,48 @@ def view() -> View:
     """The view of this visitor; the first time, what the address asks for."""
     state: View | None = st.session_state.get("view")
     if state is None:
-        parameters = st.query_params.to_dict()
-        state = st.session_state["view"] = _open(read_link(parameters))
-        state.looking = Selection.read(parameters)
-        if "file" in parameters:
-            state.problems += (
-                f"This address was of the file {parameters['file'][:80]}: open it on the Trace "
-                "screen",
-            )
+        state = st.session_state["view"] = _opened(st.query_params.to_dict())
     return state
+
+
+def _opened(parameters: Mapping[str, str]) -> View:
+    state = _open(read_link(parameters))
+    state.looking = Selection.read(parameters)
+    if "file" in parameters:
+        state.problems += (
+            f"This address was of the file {parameters['file'][:80]}: open it on the Trace screen",
+        )
+    return state
+
+
+def follow_address() -> None:
+    """Go where the address says if the visitor has changed it: with Back, or by hand.
+
+    To be called when the whole script runs. An address that is not the one last written, while
+    nothing was commanded since, is the visitor's; an empty one is Streamlit's, which drops it on
+    the way to another screen.
+    """
+    state, parameters = view(), st.query_params.to_dict()
+    is_ours = not state.published or parameters in ({}, state.published)
+    if is_ours or "file" in parameters or _address() != state.published:
+        return
+    there = _opened(parameters)
+    state.looking = there.looking
+    state.run, state.problems, state.bookmarks = there.run, there.problems, there.bookmarks
+    state.go(there.moment)
 
 
 def publish() -> None:
     """Write the moment at rest into the address. While it moves the board says nothing: every
     address becomes an entry of the browser's history."""
-    address = {**moment_link(), **view().looking.parameters()}
+    address = view().published = _address()
     # Going to another screen empties the address, so it is compared with what it should be.
     if address != st.query_params.to_dict():
         st.query_params.from_dict(address)
+
+
+def _address() -> dict[str, str]:
+    return {**moment_link(), **view().looking.parameters()}
 
 
 def moment_link() -> dict[str, str]:
@@ -132,6 +157,12 @@ def _open(link: Link) -> View:
                 problems.append(str(error))
     else:
         raise PagedVizError(problems[-1])
+    if problems:
+        as_it_comes = "" if run.key.is_changed else " as it comes"
+        problems = [
+            f"Not all of this address makes sense, so \u201c{run.scenario.title}\u201d"
+            f"{as_it_comes} is shown: {'; '.join(problems)}"
+        ]
     moment, bookmarks = _start(run), ()
     if run.key.scenario == name:
         bookmarks = read_bookmarks(link.bookmarks, run.trace)
@@ -245,6 +276,11 @@ def to_parent() -> None:
     changes = parse_changes(json.loads(key.changes))
     if changes and _show(key.scenario, json.loads(key.overrides), changes[:-1]):
         go(nearest(view().run.trace, changes[-1].step, None)[0])
+
+
+def dismiss() -> None:
+    """Take away what the visitor was told."""
+    view().problems = ()
 
 
 def refuse(problem: str) -> None:

@@ -110,7 +110,8 @@ def page_share_chart(
     pages = axis(theme) | {
         "range": [-0.5, max(num_pages, 4) - 0.5],
         "tickvals": [page.logical_index for page in shown],
-        "ticktext": [f"{page.logical_index}<br>{page.label}" for page in shown],
+        "ticktext": [str(page.logical_index) for page in shown],
+        "tickangle": 0,
     }
     return panel_figure([bars], theme, height, pages, _percent_axis(theme))
 

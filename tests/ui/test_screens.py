@@ -207,7 +207,7 @@ def test_a_branch_of_a_branch_leads_back_one_by_one() -> None:
     [
         ({}, "it changes nothing"),
         ({"pages": 2}, "the pool has 2"),
-        ({"budget": 0}, "max_tokens_per_step must be at least 1"),
+        ({"budget": 0}, "“Tokens a step” must be at least 1"),
         ({"pages": 100_000}, "more than this screen can draw"),
     ],
 )

@@ -13,15 +13,15 @@ import streamlit as st
 from pagedviz.ui import session
 from pagedviz.ui.board import draw_board
 from pagedviz.ui.charts import draw_charts
-from pagedviz.ui.frame import draw_title, frame_style, presenter_style
+from pagedviz.ui.frame import frame_style, presenter_style
 from pagedviz.ui.markdown import plain
+from pagedviz.ui.messages import draw_messages
 from pagedviz.ui.panel_style import panel_style
 from pagedviz.ui.panels import draw_panels
-from pagedviz.ui.recording_bar import draw_recording
 from pagedviz.ui.runs import RunKey
 from pagedviz.ui.session import View
 from pagedviz.ui.setup import draw_setup
-from pagedviz.ui.what_if_panel import draw_branch
+from pagedviz.ui.title_row import draw_title_row
 from pagedviz.views.theme import LIGHT, THEMES
 
 _MOMENT = "moment"
@@ -45,23 +45,11 @@ def _draw_moment(key: RunKey, is_growing: bool) -> None:
     if view.run.key != key or view.run.is_growing != is_growing:
         st.rerun()
     session.publish()
-    run = view.run
     theme = THEMES.get(st.context.theme.type or "", LIGHT)
     alone = presenter_style() if view.looking.presenter else ""
     st.html(frame_style(theme) + panel_style(theme) + alone)
-    is_edited = run.key.is_changed and not run.key.is_branch
-    with st.container(horizontal=True, vertical_alignment="center", key="title"):
-        st.html(draw_title(run.scenario.title, is_edited), width="content")
-        draw_branch(view)
-        if is_edited:
-            st.button(
-                "Undo changes",
-                on_click=session.open_scenario,
-                args=(run.key.scenario,),
-                type="tertiary",
-            )
-        draw_recording(view)
-    _messages(view)
+    draw_title_row(view)
+    draw_messages(view)
     with st.container(key="boardplace"):
         draw_board(_MOMENT)
     if view.looking.presenter:
@@ -70,11 +58,6 @@ def _draw_moment(key: RunKey, is_growing: bool) -> None:
     if view.looking.shows_charts:
         draw_charts(view, theme)
     draw_panels(view, theme)
-
-
-def _messages(view: View) -> None:
-    for problem in view.problems:
-        st.warning(plain(problem))
 
 
 def _ended(view: View) -> None:

@@ -304,6 +304,7 @@ class Board {
       until: (direction) => this.#until(direction),
       bookmark: () => this.panels.bookmarks.open(this.bookmarks, this.target),
       search: () => this.panels.search.open(),
+      watch: (thing) => this.watch(thing),
       table: () => this.#showTable(),
       keys: () => this.panels.keys.open(),
       presenter: () => this.#present(),
@@ -318,7 +319,7 @@ class Board {
     this.panels = {
       keys: new KeySheet(),
       search: new Search(this.run, act),
-      table: new Table(),
+      table: new Table(overview.last_tables),
       bookmarks: new Bookmarks(hints, {
         go: act.go,
         add: (mark) => keep([...this.bookmarks, mark].sort((a, b) => this.run.place(a) - this.run.place(b))),
@@ -435,7 +436,7 @@ class Board {
     });
     this.sentence.replaceChildren(...decorated(run.sentence(moment), state.sequences, this.numHues));
     this.pool.draw(state, focus, dirtyPages);
-    this.sequences.draw(state, focus, dirtySequences);
+    this.sequences.draw(state, focus, dirtySequences, this.place);
     const totals = totalsOf(state, overview.block_size);
     setText(
       this.poolTitle,

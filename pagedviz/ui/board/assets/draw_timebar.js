@@ -5,6 +5,13 @@ import { sliderLast, sliderMoment, sliderPlace } from "./time.js";
 
 const SPEEDS = [1, 2, 4, 10];
 const IMPORTANCE = ["preemption", "finish", "eviction", "hit"];
+export const SIGNS = { preemption: "✕", eviction: "▼", finish: "■", hit: "○" };
+const HINTS = [
+  ["→", "next step"],
+  ["Shift →", "next event"],
+  ["Space", "play"],
+  ["?", "all keys"],
+];
 const NEAR = Array.from({ length: 15 }, (_, i) => i - 7);
 
 export class TimeBar {
@@ -32,8 +39,8 @@ export class TimeBar {
       h("button", { type: "button", data: { testid: `by-${name}` }, title: `One press is one ${name === "token" ? "step: a token for every running sequence" : "event"}`, on: { click: () => act.byEvent(name === "event") } }, name),
     );
     this.until = h("select", { "aria-label": "Run until", title: "What to run until", data: { testid: "until" } });
-    this.untilBack = h("button", { type: "button", "aria-label": "Run back to the one before", title: "Back to the one before (p)", data: { testid: "until-back" }, on: { click: () => act.until(-1) } }, "«");
-    this.untilOn = h("button", { type: "button", "aria-label": "Run on to the next", title: "On to the next (n)", data: { testid: "until-on" }, on: { click: () => act.until(1) } }, "»");
+    this.untilBack = h("button", { type: "button", "aria-label": "Run back to the one before", title: "Run back to the one before (p)", data: { testid: "until-back" }, on: { click: () => act.until(-1) } }, "«");
+    this.untilOn = h("button", { type: "button", "aria-label": "Run on to the next", title: "Run on to the next (n)", data: { testid: "until-on" }, on: { click: () => act.until(1) } }, "»");
     this.bookmark = button("bookmark", "☆ Moments", "Moments worth a look, and bookmarks", "b");
     this.search = button("search", "Search", "Search events, pages, sequences, tokens", "/");
     this.table = button("table", "Table", "The board as a table", "t");
@@ -59,8 +66,16 @@ export class TimeBar {
         h("div", { class: "where" }, this.position, this.hash, this.presenter, this.keys),
       ),
       h("div", { class: "slider" }, this.ticks, this.flags, this.range),
+      h("div", { class: "under" }, this.#tickLegend(), keyHints()),
     );
     this.setWatched(undefined);
+  }
+
+  // Of the kinds that the run has: they stay the same while one steps.
+  #tickLegend() {
+    const kinds = new Set(this.run.overview.ticks.map(([, , kind]) => kind));
+    const entry = (kind) => h("span", {}, h("b", { class: kind }, SIGNS[kind]), ` ${kind}`);
+    return h("p", { class: "ticklegend" }, ...IMPORTANCE.filter((kind) => kinds.has(kind)).map(entry));
   }
 
   // What may be run until: all kinds, and the watched page or sequence.
@@ -153,6 +168,12 @@ export class TimeBar {
       }),
     );
   }
+}
+
+// What to do first, for whoever has just arrived.
+function keyHints() {
+  const hint = ([key, words]) => h("span", {}, h("kbd", {}, key), ` ${words}`);
+  return h("p", { class: "hints", data: { testid: "hints" } }, ...HINTS.map(hint));
 }
 
 export function drawMark(pen, kind, x, y, colours) {
