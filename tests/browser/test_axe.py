@@ -69,14 +69,14 @@ def test_the_step_screen(wide: Page, app_url: str) -> None:
 
 @pytest.mark.parametrize(
     ("key", "panel"),
-    [("?", "key-sheet"), ("/", "search"), ("b", "bookmarks"), ("t", "table-panel")],
+    [("?", "key-sheet"), ("/", "search-panel"), ("b", "bookmarks"), ("t", "table-panel")],
 )
 def test_what_opens_over_the_board(wide: Page, app_url: str, key: str, panel: str) -> None:
     if not wide.get_by_test_id("board").count():
         open_screen(wide, app_url, **MISS)
     wide.keyboard.press(key)
     expect(wide.locator("dialog[open]")).to_have_attribute("data-testid", panel)
-    if panel == "search":
+    if panel == "search-panel":
         wide.get_by_test_id("query").fill("p3")
         expect(wide.get_by_test_id("watch")).to_be_visible()
     assert in_both_themes(wide) == []
