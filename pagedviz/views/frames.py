@@ -163,7 +163,7 @@ class _Writer:
             columns["lines"].append(self._line(event, before))
             columns["touched"].append(self._touched(event, before))
             self._write(tracker.apply(event))
-        summary = step_summary(step, events, tracker.before, settings)
+        summary = step_summary(step, events, tracker.before, settings, self._token_text)
         columns["ends"].append(self._phrases.phrase(summary))
         self._write(tracker.end_step())
 

@@ -131,7 +131,8 @@ def _admitted(event: SequenceAdmitted, context: Context) -> str:
     again = "is resumed" if sequence.num_preemptions else "is admitted"
     to_compute = sequence.num_tokens - event.num_cached
     if not event.num_cached:
-        return f"seq:{event.seq_id:d} {again}: all its {sequence.num_tokens} tokens are to compute"
+        compute = "are computed again" if sequence.num_preemptions else "are to compute"
+        return f"seq:{event.seq_id:d} {again}: all its {sequence.num_tokens} tokens {compute}"
     return (
         f"seq:{event.seq_id:d} {again} with {event.num_cached} of its {sequence.num_tokens} tokens "
         f"from the prefix cache: {to_compute} {'is' if to_compute == 1 else 'are'} left to compute"
@@ -166,17 +167,24 @@ def _budget(event: SequenceScheduled, context: Context) -> str:
 
 
 def _preempted(event: SequencePreempted, context: Context) -> str:
-    held = len(context.before.sequence(event.seq_id).page_ids)
+    sequence = context.before.sequence(event.seq_id)
+    held, times = len(sequence.page_ids), sequence.num_preemptions + 1
+    again = f" for the {_ordinal(times)} time" if times > 1 else ""
     lost = f"it loses {count(held, 'page')} and {count(event.num_lost, 'computed token')}"
     if event.by == event.seq_id:
         return (
             f"seq:{event.seq_id:d} needs a page, none is free and it is the last one running, so "
-            f"it is preempted itself: {lost}, keeps its text and waits in front"
+            f"it is preempted itself{again}: {lost}, keeps its text and waits in front"
         )
     return (
         f"seq:{event.by:d} needs a page and none is free, so seq:{event.seq_id:d}, the last one "
-        f"running, is preempted: {lost}, keeps its text and waits in front"
+        f"running, is preempted{again}: {lost}, keeps its text and waits in front"
     )
+
+
+def _ordinal(number: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
 
 
 def _sampled(event: TokenSampled, context: Context) -> str:

@@ -288,10 +288,23 @@ def test_a_step_is_summed_up_by_who_computed_what_and_what_changed() -> None:
         "Step 1 begins: 1 sequence runs, none waits, 6 of 8 pages can be taken"
     )
     assert moment_sentence(trace, Moment(1), word) == (
-        "Step 1: seq:0 computed one token and seq:1 computed tokens 4 to 8 (6 of 512 in budget); "
+        "Step 1: seq:1 hit with 4 tokens, then token 5 is “named”, not “was”; "
+        "seq:0 computed one token and seq:1 computed tokens 4 to 8 (6 of 512 in budget); "
         "seq:1 admitted; 2 pages taken; 1 page shared"
     )
+
+
+def test_the_summary_of_a_step_begins_with_its_preemptions_and_their_cost() -> None:
     assert moment_sentence(tight(), Moment(2), word) == (
-        "Step 2: seq:0 and seq:1 computed one token each (2 of 8 in budget); "
-        "seq:2 preempted, 3 tokens lost; 2 pages taken; 1 page evicted"
+        "Step 2: seq:0 needed a page, none was free, so seq:2 was preempted and lost 3 computed "
+        "tokens; seq:0 and seq:1 computed one token each (2 of 8 in budget); 2 pages taken; "
+        "1 page evicted"
     )
+
+
+def test_a_later_preemption_says_which_one_it_is() -> None:
+    for already, said in ((0, ""), (1, " for the 2nd time"), (10, " for the 11th time")):
+        tom = SEQUENCES[1]._replace(num_preemptions=already)
+        before = BEFORE._replace(sequences=(SEQUENCES[0], tom))
+        told = sentence(SequencePreempted(1, 0, 5), Context(before, word))
+        assert f"seq:1, the last one running, is preempted{said}: it loses" in told
