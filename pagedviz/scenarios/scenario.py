@@ -118,7 +118,7 @@ class Scenario:
 
 def scenario_names() -> tuple[str, ...]:
     """The scenarios that come with the package, the simplest first."""
-    return ("growing", "shared_prompt", "burst", "thrash", "chat", "adapters")
+    return ("growing", "shared_prompt", "burst", "thrash", "swap", "chat", "samples", "adapters")
 
 
 def load_scenario(name_or_path: str | Path) -> Scenario:

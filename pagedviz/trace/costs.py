@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pagedviz.engine.events import (
     PrefixLookedUp,
     SequenceAdmitted,
+    SequenceForked,
     SequencePreempted,
     SequenceSubmitted,
     TokenSampled,
@@ -41,6 +42,8 @@ def admissions(trace: Trace) -> tuple[Admission, ...]:
         for event in record.events:
             if isinstance(event, SequenceSubmitted):
                 num_tokens[event.seq_id] = event.num_prompt_tokens
+            elif isinstance(event, SequenceForked):
+                num_tokens[event.seq_id] = event.num_tokens
             elif isinstance(event, TokenSampled):
                 num_tokens[event.seq_id] += 1
             elif isinstance(event, PrefixLookedUp):

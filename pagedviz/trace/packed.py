@@ -17,6 +17,7 @@ from pagedviz.engine.events import (
     Event,
     PrefixLookedUp,
     SequenceSubmitted,
+    SwappedOut,
     as_event,
 )
 
@@ -25,7 +26,9 @@ Candidates = tuple[tuple[int, float], ...]
 KIND_OF = {event_type: kind for kind, event_type in enumerate(EVENT_TYPES)}
 _MAKERS = tuple(event_type._make for event_type in EVENT_TYPES)
 # Of these a field is a tuple, which comes back from JSON as a list.
-_WITH_TUPLES = frozenset({KIND_OF[SequenceSubmitted], KIND_OF[PrefixLookedUp]})
+_WITH_TUPLES = frozenset(
+    KIND_OF[event_type] for event_type in (SequenceSubmitted, PrefixLookedUp, SwappedOut)
+)
 
 
 class PackedStep(NamedTuple):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pagedviz.engine.events import (
     Event,
     PageAllocated,
+    PageCopied,
     PageReleased,
     PageShared,
     SequenceFinished,
@@ -109,6 +110,9 @@ def last_tables(trace: Trace) -> dict[int, tuple[str, ...]]:
                 tables.setdefault(event.seq_id, []).append(event.page_id)
                 if isinstance(event, PageAllocated):
                     generations[event.page_id] = event.generation
+            elif isinstance(event, PageCopied):
+                tables[event.seq_id][event.logical_index] = event.page_id
+                generations[event.page_id] = event.generation
             elif isinstance(event, PageReleased):
                 tables[event.seq_id].remove(event.page_id)
             elif isinstance(event, SequenceFinished):

@@ -12,17 +12,20 @@ from collections.abc import Sequence
 from pagedviz.engine.events import (
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
     PageShared,
     SequenceAdmitted,
     SequenceFinished,
+    SequenceForked,
     SequencePreempted,
     SequenceScheduled,
     SequenceSubmitted,
     SlotsWritten,
     StateChanged,
+    SwappedIn,
 )
 from pagedviz.engine.snapshot import PageView
 from pagedviz.trace.reducer import Reducer
@@ -71,6 +74,11 @@ class Scan:
             if isinstance(event, SequenceSubmitted):
                 slots = event.num_prompt_tokens + event.max_new_tokens
                 self._reservations[event.seq_id] = -(-slots // size)
+            elif isinstance(event, SequenceForked):
+                # Contiguous memory cannot be shared: a fork has a reservation of its own.
+                self._reservations[event.seq_id] = self._reservations[event.parent_id]
+                if event.num_computed:
+                    self._reserved += self._reservations[event.seq_id]
             elif isinstance(event, SequenceAdmitted):
                 self._reserved += self._reservations[event.seq_id]
             elif isinstance(event, SequencePreempted | SequenceFinished) and reducer.is_running(
@@ -91,7 +99,7 @@ class Scan:
         computed_in: dict[int, str] = {}
         changed: set[int] = set()
         for event in events:
-            if isinstance(event, SequenceSubmitted):
+            if isinstance(event, SequenceSubmitted | SequenceForked):
                 self._states[event.seq_id] = "waiting"
                 self.lanes[event.seq_id] = []
                 changed.add(event.seq_id)
@@ -114,6 +122,10 @@ def touched_pages(reducer: Reducer, event: Event) -> tuple[int, ...]:
     match event:
         case SlotsWritten():
             return tuple(reducer.written_page_ids(event))
+        case SwappedIn():
+            return tuple(reducer.written_page_ids(event)) if event.num_tokens else ()
+        case PageCopied():
+            return (event.source_id, event.page_id)
         case PageEvicted() | PageAllocated() | PageShared() | PageHashed() | PageReleased():
             return (event.page_id,)
         case _:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from pagedviz.engine.events import EVENT_TYPES, SequenceFinished, SequenceSubmitted
+from pagedviz.engine.events import (
+    EVENT_TYPES,
+    SequenceFinished,
+    SequenceForked,
+    SequenceSubmitted,
+)
 from pagedviz.trace.trace import Trace
 
 _SUBMITTED = EVENT_TYPES.index(SequenceSubmitted)
+_FORKED = EVENT_TYPES.index(SequenceForked)
 _FINISHED = EVENT_TYPES.index(SequenceFinished)
 
 
@@ -14,9 +20,9 @@ def most_at_once(trace: Trace) -> int:
     unfinished, most = 0, 1
     for step in range(trace.num_steps):
         kinds = trace.kinds(step)
-        if _SUBMITTED not in kinds and _FINISHED not in kinds:
+        if not any(kind in kinds for kind in (_SUBMITTED, _FORKED, _FINISHED)):
             continue
         for kind in kinds:
-            unfinished += (kind == _SUBMITTED) - (kind == _FINISHED)
+            unfinished += (kind in (_SUBMITTED, _FORKED)) - (kind == _FINISHED)
             most = max(most, unfinished)
     return most

@@ -14,6 +14,7 @@ from pagedviz.engine.events import (
     AdmissionDeferred,
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
@@ -21,11 +22,14 @@ from pagedviz.engine.events import (
     PrefixLookedUp,
     SequenceAdmitted,
     SequenceFinished,
+    SequenceForked,
     SequencePreempted,
     SequenceScheduled,
     SequenceSubmitted,
     SlotsWritten,
     StateChanged,
+    SwappedIn,
+    SwappedOut,
     TokenSampled,
 )
 from pagedviz.engine.ids import page_label
@@ -61,6 +65,8 @@ def headline(event: Event, before: Snapshot, token_text: TokenText) -> str:
     match event:
         case SequenceSubmitted():
             return f"seq:{event.seq_id:d} arrives with {count(event.num_prompt_tokens, 'token')}"
+        case SequenceForked():
+            return f"seq:{event.seq_id:d} is forked from seq:{event.parent_id:d}"
         case PrefixLookedUp():
             return _lookup_line(event)
         case AdmissionDeferred():
@@ -74,6 +80,10 @@ def headline(event: Event, before: Snapshot, token_text: TokenText) -> str:
         case PageShared():
             label = page_name(before, event.page_id)
             return f"seq:{event.seq_id:d} shares {label} as its page {event.logical_index}"
+        case PageCopied():
+            label = page_label(event.page_id, event.generation)
+            source = page_name(before, event.source_id)
+            return f"seq:{event.seq_id:d} copies {source} to {label} to write"
         case PageHashed():
             return f"{page_name(before, event.page_id)} becomes findable"
         case PageReleased():
@@ -82,11 +92,16 @@ def headline(event: Event, before: Snapshot, token_text: TokenText) -> str:
             return f"seq:{event.seq_id:d} lets go of {page_name(before, event.page_id)}{left}"
         case SequenceAdmitted():
             cached = f" with {event.num_cached} cached tokens" if event.num_cached else ""
+            cached += f" and {event.num_restored} restored" if event.num_restored else ""
             return f"seq:{event.seq_id:d} is admitted{cached}"
         case SequenceScheduled():
             return f"seq:{event.seq_id:d} computes {positions(event.start, event.num_tokens)}"
         case SequencePreempted():
-            return f"seq:{event.seq_id:d} is preempted, {event.num_lost} tokens lost"
+            return f"seq:{event.seq_id:d} is preempted, {count(event.num_lost, 'token')} lost"
+        case SwappedOut():
+            return f"seq:{event.seq_id:d} goes to {count(len(event.host_page_ids), 'host page')}"
+        case SwappedIn():
+            return f"{count(event.num_tokens, 'token')} of seq:{event.seq_id:d} back from the host"
         case SlotsWritten():
             where = positions(event.start, event.num_tokens)
             return f"K/V of {where} of seq:{event.seq_id:d} written"
@@ -134,10 +149,16 @@ def step_summary(
     an admitted prompt found in the cache), then who computed what, and what else changed."""
     kinds = Counter(type(event) for event in events)
     changes = [
+        *_who(events, SequenceForked, "forked"),
         *_who(events, SequenceAdmitted, "admitted"),
         *_who(events, SequenceFinished, "finished"),
     ]
-    for kind, verb in ((PageAllocated, "taken"), (PageShared, "shared"), (PageEvicted, "evicted")):
+    for kind, verb in (
+        (PageAllocated, "taken"),
+        (PageShared, "shared"),
+        (PageCopied, "copied"),
+        (PageEvicted, "evicted"),
+    ):
         if kinds[kind]:
             changes.append(f"{count(kinds[kind], 'page')} {verb}")
     details = "".join(f"; {change}" for change in changes)
@@ -156,12 +177,17 @@ def _preemptions(events: Sequence[Event]) -> list[str]:
         return []
     needing = list(dict.fromkeys(f"seq:{event.by:d}" for event in found))
     gone = _names([event.seq_id for event in found])
-    lost = count(sum(event.num_lost for event in found), "computed token")
+    num_lost = sum(event.num_lost for event in found)
+    num_kept = sum(event.num_tokens for event in events if isinstance(event, SwappedOut))
+    lost = f"lost {count(num_lost, 'computed token')}"
+    if num_kept:
+        lost = f"{lost} and " if num_lost else ""
+        lost += f"left {count(num_kept, 'token')} on the host"
     was = "was" if len(found) == 1 else "were"
     page = "needed a page" if len(needing) == 1 else "needed pages"
     if len(found) == 1 and found[0].by == found[0].seq_id:
-        return [f"{gone} needed a page, none was free, so it was preempted itself and lost {lost}"]
-    return [f"{joined(needing)} {page}, none was free, so {gone} {was} preempted and lost {lost}"]
+        return [f"{gone} needed a page, none was free, so it was preempted itself and {lost}"]
+    return [f"{joined(needing)} {page}, none was free, so {gone} {was} preempted and {lost}"]
 
 
 def _found(events: Sequence[Event], token_text: TokenText) -> list[str]:
@@ -220,7 +246,7 @@ def _work(scheduled: Sequence[SequenceScheduled], settings: EngineConfig | None)
 
 def _who(
     events: Sequence[Event],
-    kind: type[SequenceAdmitted] | type[SequenceFinished],
+    kind: type[SequenceAdmitted] | type[SequenceFinished] | type[SequenceForked],
     verb: str,
 ) -> list[str]:
     """`seq:0 and seq:1 finished`, as one part of a list or none."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from pagedviz.engine.events import (
     EVENT_TYPES,
     Event,
+    PageCopied,
     PageEvicted,
     PageShared,
     SequenceFinished,
@@ -17,6 +18,7 @@ from pagedviz.trace.trace import Moment, Trace
 KINDS: dict[type[Event], str] = {
     SequencePreempted: "preemption",
     PageEvicted: "eviction",
+    PageCopied: "copy",
     PageShared: "hit",
     SequenceFinished: "finish",
 }

@@ -51,7 +51,7 @@ def test_a_recorded_run_is_read_back_exactly(seed: int) -> None:
 
 def test_bookmarks_are_kept_in_the_file() -> None:
     trace = bookkeeping_run(1).trace
-    marks = (Bookmark(0, 0, "start"), Bookmark(3, None, "<b>ü</b>"), Bookmark(4, 1, "x" * 60))
+    marks = (Bookmark(0, 0, "start"), Bookmark(3, None, "<b>ü</b>"), Bookmark(13, 1, "x" * 60))
     data = dumps(trace, marks)
     again = loads(data)
     assert again.header.bookmarks == marks

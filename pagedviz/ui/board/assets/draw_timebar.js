@@ -4,8 +4,8 @@ import { h, setAttribute, setText } from "./dom.js";
 import { sliderLast, sliderMoment, sliderPlace } from "./time.js";
 
 const SPEEDS = [1, 2, 4, 10];
-const IMPORTANCE = ["preemption", "finish", "eviction", "hit"];
-export const SIGNS = { preemption: "✕", eviction: "▼", finish: "■", hit: "○" };
+const IMPORTANCE = ["preemption", "finish", "copy", "eviction", "hit"];
+export const SIGNS = { preemption: "✕", eviction: "▼", copy: "◆", finish: "■", hit: "○" };
 const HINTS = [
   ["→", "next step"],
   ["Shift →", "next event"],
@@ -190,6 +190,12 @@ export function drawMark(pen, kind, x, y, colours) {
     pen.moveTo(x - 3.5, y - 3);
     pen.lineTo(x + 3.5, y - 3);
     pen.lineTo(x, y + 3.5);
+    pen.fill();
+  } else if (kind === "copy") {
+    pen.moveTo(x, y - 4);
+    pen.lineTo(x + 4, y);
+    pen.lineTo(x, y + 4);
+    pen.lineTo(x - 4, y);
     pen.fill();
   } else if (kind === "finish") {
     pen.fillRect(x - 2.5, y - 2.5, 5, 5);

@@ -9,9 +9,9 @@ import { Sum, fieldHash, fnv } from "./hash.js";
 const LISTS = ["queue", "waiting", "running"];
 const SEQUENCE_VALUES = [
   "name", "adapter", "num_prompt_tokens", "max_new_tokens", "num_tokens", "state", "num_computed",
-  "num_scheduled", "num_cached", "num_preemptions", "finish_reason",
+  "num_scheduled", "num_cached", "num_preemptions", "finish_reason", "parent", "num_swapped",
 ];
-const SEQUENCE_ROWS = ["token", "page", "generation"];
+const SEQUENCE_ROWS = ["token", "page", "generation", "host"];
 
 export class BoardState {
   constructor(numPages) {
@@ -67,7 +67,7 @@ export class BoardState {
   sequence(id) {
     let found = this.sequences.get(id);
     if (found === undefined) {
-      found = { id, index: undefined, token: [], page: [], generation: [] };
+      found = { id, index: undefined, token: [], page: [], generation: [], host: [] };
       this.sequences.set(id, found);
     }
     return found;
