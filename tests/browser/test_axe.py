@@ -14,7 +14,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.test_screens import open_screen, settled
+from pagedviz.views.theme import DARK, LIGHT
+from tests.browser.test_screens import PATIENCE, open_screen, settled
 
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 STREAMLITS = [
@@ -45,10 +46,15 @@ def wide(browser: Browser, app_url: str) -> Iterator[Page]:
 
 def in_both_themes(page: Page) -> list[str]:
     found = []
-    for scheme, background in (("dark", "rgb(15, 18, 22)"), ("light", "rgb(255, 255, 255)")):
-        page.emulate_media(color_scheme=scheme)
-        expect(page.get_by_test_id("stApp")).to_have_css("background-color", background)
-        page.wait_for_timeout(300)  # the server is told, and draws with the other colours
+    for scheme, theme in (("dark", DARK), ("light", LIGHT)):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        # Streamlit changes at once; what we draw comes when the server has been told.
+        page.wait_for_function(
+            "background => getComputedStyle(document.documentElement)"
+            ".getPropertyValue('--background').trim() === background",
+            arg=theme.background,
+            timeout=PATIENCE,
+        )
         settled(page)
         found += [f"{scheme} {violation}" for violation in violations(page)]
     return found
@@ -69,14 +75,14 @@ def test_the_step_screen(wide: Page, app_url: str) -> None:
 
 @pytest.mark.parametrize(
     ("key", "panel"),
-    [("?", "key-sheet"), ("/", "search"), ("b", "bookmarks"), ("t", "table-panel")],
+    [("?", "key-sheet"), ("/", "search-panel"), ("b", "bookmarks"), ("t", "table-panel")],
 )
 def test_what_opens_over_the_board(wide: Page, app_url: str, key: str, panel: str) -> None:
     if not wide.get_by_test_id("board").count():
         open_screen(wide, app_url, **MISS)
     wide.keyboard.press(key)
     expect(wide.locator("dialog[open]")).to_have_attribute("data-testid", panel)
-    if panel == "search":
+    if panel == "search-panel":
         wide.get_by_test_id("query").fill("p3")
         expect(wide.get_by_test_id("watch")).to_be_visible()
     assert in_both_themes(wide) == []
