@@ -15,7 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from pagedviz.views.theme import DARK, LIGHT
-from tests.browser.test_screens import PATIENCE, open_screen, settled
+from tests.browser.test_screens import open_screen, settled
 
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 STREAMLITS = [
@@ -44,17 +44,22 @@ def wide(browser: Browser, app_url: str) -> Iterator[Page]:
     context.close()
 
 
+def rgb(color: str) -> str:
+    """#RRGGBB as a browser computes it."""
+    return f"rgb({', '.join(str(int(color[i : i + 2], 16)) for i in (1, 3, 5))})"
+
+
 def in_both_themes(page: Page) -> list[str]:
     found = []
     for scheme, theme in (("dark", DARK), ("light", LIGHT)):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        # Streamlit changes at once; what we draw comes when the server has been told.
-        page.wait_for_function(
-            "background => getComputedStyle(document.documentElement)"
-            ".getPropertyValue('--background').trim() === background",
-            arg=theme.background,
-            timeout=PATIENCE,
-        )
+        # At once, without the server: it hears of a new theme at the next rerun.
+        app = page.get_by_test_id("stApp")
+        expect(app).to_have_css("background-color", rgb(theme.background))
+        if page.get_by_test_id("board").count():
+            expect(page.get_by_test_id("board")).to_have_attribute("data-theme", theme.name)
+        if page.locator(".panel").count():
+            expect(page.locator(".panel").first).to_have_css("color", rgb(theme.text))
         settled(page)
         found += [f"{scheme} {violation}" for violation in violations(page)]
     return found

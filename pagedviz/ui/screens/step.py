@@ -41,7 +41,7 @@ def _draw_moment(key: RunKey) -> None:
         st.rerun()
     session.publish()
     theme = THEMES.get(st.context.theme.type or "", LIGHT)
-    st.html(frame_style(theme) + panel_style(theme))
+    st.html(frame_style() + panel_style())
     draw_title_row(view)
     draw_messages(view)
     with st.container(key="boardplace"):
