@@ -13,7 +13,7 @@ TYPED := pagedviz/engine pagedviz/model pagedviz/trace pagedviz/views
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help app test test-browser test-package soak check bench bench-ui shots clean
+.PHONY: help app test test-browser test-package soak check bench bench-load bench-ui shots clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
@@ -44,6 +44,9 @@ bench: $(VENV)/.dev  ## times and ratios; nothing is asserted
 
 bench-ui: $(VENV)/.dev  ## milliseconds from a key to the painted frame, in Chromium
 	$(RUN) -m benchmarks ui
+
+bench-load: $(VENV)/.dev  ## forty people on one server: joining, resting, memory
+	$(RUN) -m benchmarks load
 
 shots: $(VENV)/.dev  ## screenshots for docs/, and of every screen into build/shots/
 	$(RUN) tools/shots.py

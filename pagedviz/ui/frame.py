@@ -29,6 +29,14 @@ def frame_style() -> str:
     return f"<style>:root{{{values}}}\n{rules}</style>"
 
 
+@cache
+def presenter_style() -> str:
+    """Hides all that stands around the board. It is drawn still: the board would be placed anew if
+    what comes before it went away."""
+    rules = Path(__file__).with_name("presenter.css").read_text(encoding="utf-8")
+    return f"<style>{rules}</style>"
+
+
 def draw_title(title: str, is_changed: bool) -> str:
     changed = '<span class="chip">changed</span>' if is_changed else ""
     return f'<div class="title"><b>{escape(title)}</b> {changed}</div>'

@@ -25,6 +25,7 @@ def current_theme() -> Theme:
 
 def draw_frame(content: Callable[[View, Theme], None], has_moment: bool = True) -> None:
     """A screen: title, then `content`. has_moment: whether it shows something of one moment."""
+    session.catch_up()
     view = session.view()
     session.publish()
     theme = current_theme()

@@ -16,14 +16,25 @@ from typing import Any
 import streamlit as st
 
 from pagedviz.engine.errors import PagedVizError
+from pagedviz.engine.state_hash import format_state_hash
 from pagedviz.model import ModelError
 from pagedviz.scenarios import Change, parse_changes, scenario_names
 from pagedviz.trace.trace import Moment
 from pagedviz.ui.bookmarks import Bookmark, moment_of, read_bookmarks
-from pagedviz.ui.links import Link, make_link, read_link
-from pagedviz.ui.runs import RecordedRun, RunKey, key_for, recorded_run
+from pagedviz.ui.links import Link, make_link, other_state, read_link
+from pagedviz.ui.runs import (
+    RecordedRun,
+    RunKey,
+    go_on_recording,
+    key_for,
+    recorded_run,
+    stop_recording,
+)
 from pagedviz.ui.selection import Selection
 from pagedviz.ui.stepping import nearest
+
+# Of a run that grows, at least so many steps follow when somebody comes near its end.
+MORE_STEPS = 64
 
 
 @dataclass
@@ -114,6 +125,7 @@ def moment_link() -> dict[str, str]:
         state.moment,
         state.bookmarks,
         json.loads(key.changes),
+        format_state_hash(state.run.trace.state_hash(*state.moment)),
     )
 
 
@@ -138,7 +150,7 @@ def _open(link: Link) -> View:
         lambda: first,
     ):
         try:
-            run = recorded_run(key())
+            run = recorded_run(key(), link.step or 0)
             break
         except (PagedVizError, ModelError) as error:
             if str(error) not in problems:
@@ -157,6 +169,11 @@ def _open(link: Link) -> View:
         if link.step is not None:
             moment, problem = nearest(run.trace, link.step, link.event)
             problems += [problem] if problem else []
+    # With a problem the moment is not the one asked for, and its sentence has said so.
+    if link.state is not None and not problems:
+        found = format_state_hash(run.trace.state_hash(*moment))
+        if found != link.state:
+            problems.append(other_state(moment, link.state, found))
     is_event = moment.event is not None
     return View(run, moment, moment, is_event, bookmarks=bookmarks, problems=tuple(problems))
 
@@ -188,6 +205,39 @@ def rest(step: Any, event: Any) -> None:
     if moment is not None and moment != state.moment:
         state.moment = moment
         state.problems = ()
+
+
+def grow(step: Any) -> None:
+    """Have what follows a step of the run on screen, which grows; nonsense is passed over."""
+    if isinstance(step, int) and not isinstance(step, bool):
+        catch_up(step + MORE_STEPS)
+
+
+def catch_up(step: int = 0) -> None:
+    """Take the run on screen as far as it is recorded by now, `step` included if it has it."""
+    state = view()
+    if not (state.run.is_growing or state.run.can_go_on):
+        return
+    try:
+        run = recorded_run(state.run.key, step)
+    except (PagedVizError, ModelError):
+        # What could not be done has become the reason why the recording ended.
+        run = recorded_run(state.run.key)
+    # Nobody may have kept the recording, and it was begun anew.
+    if run.trace.num_steps >= state.run.trace.num_steps:
+        state.run = run
+
+
+def stop_growing() -> None:
+    """Do not record the run on screen further."""
+    stop_recording(view().run.key)
+    catch_up()
+
+
+def go_on_growing() -> None:
+    """Record on, after a stop."""
+    go_on_recording(view().run.key)
+    catch_up()
 
 
 def keep_bookmarks(bookmarks: Any) -> None:
@@ -241,7 +291,7 @@ def refuse(problem: str) -> None:
 def open_file(run: RecordedRun) -> None:
     """Show a trace that this visitor has opened."""
     state = view()
-    state.run, state.problems, state.bookmarks = run, (), ()
+    state.run, state.problems, state.bookmarks = run, (), run.trace.header.bookmarks
     state.go(Moment(0))
 
 
@@ -249,7 +299,7 @@ def _show(name: str, overrides: Mapping[str, Any], changes: Iterable[Change] = (
     """Whether the run could be made and is on screen."""
     state = view()
     try:
-        run = recorded_run(key_for(name, overrides, changes))
+        run = recorded_run(key_for(name, overrides, changes), state.moment.step)
     except (PagedVizError, ModelError) as error:
         state.problems = (f"Not applied: {error}",)
         return False

@@ -7,6 +7,7 @@ import streamlit as st
 from pagedviz.scenarios import load_scenario, scenario_names
 from pagedviz.ui import session
 from pagedviz.ui.frame import draw_title
+from pagedviz.ui.recording_bar import draw_recording
 from pagedviz.ui.session import View
 from pagedviz.ui.what_if_panel import draw_branch
 
@@ -28,6 +29,7 @@ def draw_title_row(view: View, position: str | None = None) -> None:
                 args=(run.key.scenario,),
                 type="tertiary",
             )
+        draw_recording(view)
         if position is not None:
             st.html(position, width="content")
 

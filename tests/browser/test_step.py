@@ -96,6 +96,7 @@ def test_the_address_opens_the_same_moment_and_hash_in_a_new_tab(page: Page, app
         "scenario": ["shared_prompt"],
         "step": ["16"],
         "event": ["7"],
+        "state": [str(there[2])[:8]],
         "block_size": ["6"],
     }
     other = page.context.new_page()

@@ -16,18 +16,24 @@ export class SequenceList {
     this.numHues = numHues;
     this.cards = new Map(); // sequence id -> card
     this.now = new Set();
-    const total = run.overview.lanes.length;
-    const live = Math.max(run.overview.most_at_once, 1);
-    const room = total <= 1 ? "alone" : live <= 3 ? "wide" : live <= 6 ? "close" : "dense";
-    this.isDense = room === "dense";
-    this.list = h("div", { class: `rows ${room}`, role: "group", tabindex: 0, "aria-label": "Sequences, in order of arrival" });
-    // So many need room at once, the others of the run a line each: no card changes its size.
-    this.list.style.setProperty("--lanes", live);
-    this.list.style.setProperty("--ended", total <= ALL_SHOWN_UP_TO ? total - live : 1);
+    this.list = h("div", { role: "group", tabindex: 0, "aria-label": "Sequences, in order of arrival" });
+    this.fit();
     this.none = h("p", { class: "none" }, "No request has arrived yet: step on");
     this.ended = h("p", { class: "ended" });
     this.list.append(this.none, this.ended);
     this.element = this.list;
+  }
+
+  // So many need room at once, the others of the run a line each: no card changes its size.
+  fit() {
+    const { lanes, most_at_once: most } = this.run.overview;
+    const total = lanes.length;
+    const live = Math.max(most, 1);
+    const room = total <= 1 ? "alone" : live <= 3 ? "wide" : live <= 6 ? "close" : "dense";
+    this.isDense = room === "dense";
+    setClass(this.list, `rows ${room}`);
+    this.list.style.setProperty("--lanes", live);
+    this.list.style.setProperty("--ended", total <= ALL_SHOWN_UP_TO ? total - live : 1);
   }
 
   // place: of the moment, as Run counts them

@@ -45,6 +45,7 @@ export class TimeBar {
     this.search = button("search", "Search", "Search events, pages, sequences, tokens", "/");
     this.table = button("table", "Table", "The board as a table", "t");
     this.keys = button("keys", "?", "Keys", "?");
+    this.presenter = button("presenter", "Aa", "Presenter: large type, only what a lecture needs", "l");
     this.position = h("div", { class: "position", data: { testid: "position" } });
     this.hash = h("span", { class: "chip hash", title: "State hash: the same on every screen that shows this moment", data: { testid: "hash" } });
     this.range = h("input", { type: "range", min: 0, step: 1, "aria-label": "Moment of the run", data: { testid: "slider" }, on: { input: () => this.#slid() } });
@@ -62,7 +63,7 @@ export class TimeBar {
         group("granularity", ...this.units),
         group("until", h("span", { class: "word" }, "until"), this.untilBack, this.until, this.untilOn),
         group("finding", this.bookmark, this.search, this.table),
-        h("div", { class: "where" }, this.position, this.hash, this.keys),
+        h("div", { class: "where" }, this.position, this.hash, this.presenter, this.keys),
       ),
       h("div", { class: "slider" }, this.ticks, this.flags, this.range),
       h("div", { class: "under" }, this.#tickLegend(), keyHints()),
@@ -102,7 +103,7 @@ export class TimeBar {
     this.position.replaceChildren(
       "step ",
       h("b", {}, String(step)),
-      ` of ${this.run.numSteps - 1} · ${events}`,
+      ` of ${this.run.numSteps - 1}${this.run.overview.is_complete ? "" : "+"} · ${events}`,
     );
     setText(this.hash, `state ${hash.slice(0, 4)} ${hash.slice(4, 8)}`);
     setAttribute(this.back, "aria-disabled", hasBack ? null : "true");

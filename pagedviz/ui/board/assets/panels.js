@@ -13,6 +13,7 @@ const KEYS = [
   ["b", "moments: those worth a look, and your bookmarks"],
   ["/", "search events, pages (p7), sequences (seq:2), tokens"],
   ["t", "the board as a table"],
+  ["l", "presenter, for a lecture: large type, only what the back row needs"],
   ["?", "this sheet"],
 ];
 

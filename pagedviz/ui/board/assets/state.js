@@ -42,9 +42,10 @@ export class BoardState {
 
   // Sequences that were submitted, in that order.
   get rows() {
-    return [...this.sequences.values()]
+    this.inOrder ??= [...this.sequences.values()]
       .filter((sequence) => sequence.index !== undefined)
       .sort((one, other) => one.index - other.index);
+    return this.inOrder;
   }
 
   *list(name) {
@@ -84,6 +85,7 @@ export class BoardState {
     if (field.pageId !== undefined) this.#touchPage(field.pageId);
     if (field.sequence !== undefined) {
       this.dirtySequences.add(field.sequence);
+      if (key === "index") this.inOrder = undefined;
       if (field.isTable) this.#moveOwner(field.sequence, old, value);
     }
   }
