@@ -14,6 +14,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from pagedviz.views.theme import DARK, LIGHT
 from tests.browser.test_screens import open_screen, settled
 
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -43,12 +44,22 @@ def wide(browser: Browser, app_url: str) -> Iterator[Page]:
     context.close()
 
 
+def rgb(color: str) -> str:
+    """#RRGGBB as a browser computes it."""
+    return f"rgb({', '.join(str(int(color[i : i + 2], 16)) for i in (1, 3, 5))})"
+
+
 def in_both_themes(page: Page) -> list[str]:
     found = []
-    for scheme, background in (("dark", "rgb(15, 18, 22)"), ("light", "rgb(255, 255, 255)")):
-        page.emulate_media(color_scheme=scheme)
-        expect(page.get_by_test_id("stApp")).to_have_css("background-color", background)
-        page.wait_for_timeout(300)  # the server is told, and draws with the other colours
+    for scheme, theme in (("dark", DARK), ("light", LIGHT)):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        # At once, without the server: it hears of a new theme at the next rerun.
+        app = page.get_by_test_id("stApp")
+        expect(app).to_have_css("background-color", rgb(theme.background))
+        if page.get_by_test_id("board").count():
+            expect(page.get_by_test_id("board")).to_have_attribute("data-theme", theme.name)
+        if page.locator(".panel").count():
+            expect(page.locator(".panel").first).to_have_css("color", rgb(theme.text))
         settled(page)
         found += [f"{scheme} {violation}" for violation in violations(page)]
     return found

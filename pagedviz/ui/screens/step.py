@@ -47,7 +47,7 @@ def _draw_moment(key: RunKey, is_growing: bool) -> None:
     session.publish()
     theme = THEMES.get(st.context.theme.type or "", LIGHT)
     alone = presenter_style() if view.looking.presenter else ""
-    st.html(frame_style(theme) + panel_style(theme) + alone)
+    st.html(frame_style() + panel_style() + alone)
     draw_title_row(view)
     draw_messages(view)
     with st.container(key="boardplace"):

@@ -29,7 +29,12 @@ export default function board({ data, parentElement, setStateValue }) {
 
 async function update(entry, parentElement) {
   const data = entry.latest;
-  if (entry.isGone || entry.done === data) return;
+  if (entry.isGone) return;
+  // Streamlit also calls when nothing but its theme has changed.
+  if (entry.done === data) {
+    entry.board?.recolour();
+    return;
+  }
   const tell = (name, value) => entry.setStateValue(name, value);
   // Of two requests Python answers the later one, and the same twice are two.
   const ask = (name, value) => {
