@@ -141,7 +141,7 @@ class SharedPrefixCache:
         """Why a walk over `chain` ended after the entries `found`."""
         limit = (num_tokens - 1) // self.block_size
         num_pages = len(found)
-        if num_pages == limit:
+        if num_pages >= limit:
             return LookupEnd("full_hit" if limit else "prompt_shorter_than_a_page")
         position = num_pages * self.block_size
         page_hash, wanted = chain.hashes[num_pages], chain.pages[num_pages]

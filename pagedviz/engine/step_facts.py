@@ -18,6 +18,7 @@ from pagedviz.engine.events import (
     PageHashed,
     PageReleased,
     PageShared,
+    PrefixLookedUp,
     SequenceAdmitted,
     SequenceFinished,
     SequenceForked,
@@ -38,6 +39,14 @@ class Scheduled(NamedTuple):
     start: int
     num_tokens: int
     num_computed: int
+    num_known: int
+
+
+class LookedUp(NamedTuple):
+    """A prefix lookup that found `num_tokens` of the `num_known` tokens of a sequence."""
+
+    seq_id: int
+    num_tokens: int
     num_known: int
 
 
@@ -84,6 +93,7 @@ class Unplanned(NamedTuple):
 class StepFacts:
     def __init__(self, before: Snapshot, events: Sequence[Event]) -> None:
         self.scheduled: list[Scheduled] = []
+        self.lookups: list[LookedUp] = []
         self.overwritten: list[Overwritten] = []
         self.shared_writes: list[SharedWrite] = []
         self.unwritten: list[Unwritten] = []
@@ -148,6 +158,9 @@ class StepFacts:
                 self._has_forks = True
                 self._computed[event.seq_id] = event.num_computed
                 self._known[event.seq_id] = event.num_tokens
+            case PrefixLookedUp():
+                known = self._known.get(event.seq_id, 0)
+                self.lookups.append(LookedUp(event.seq_id, event.num_tokens, known))
             case SwappedIn():
                 self._restore(event)
             case SequenceAdmitted():
