@@ -19,8 +19,8 @@ class Profile(NamedTuple):
     """scheduler: who decides a step. cache: which of several equal pages is found.
     frees_unhashed_first: pages nobody can find go to the front of the free queue; otherwise all
     released pages go to its back. lists_prefilling_as_waiting: in the engine's own reports a
-    request waits until all of its prompt is scheduled. pool, block_manager, families: the other parts
-    that decide something, the same in all engines followed here."""
+    request waits until all of its prompt is scheduled. pool, block_manager, families: the other
+    parts that decide something, the same in all engines followed here."""
 
     scheduler: type[Scheduler]
     cache: type[SharedPrefixCache]

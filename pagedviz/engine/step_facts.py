@@ -135,10 +135,10 @@ class StepFacts:
                 self._read()
                 self.hashes[event.page_id] = None
                 self._fills[event.page_id] = 0
-                self._tables.setdefault(event.seq_id, []).append(event.page_id)
+                self._tables.setdefault(event.seq_id, []).insert(event.logical_index, event.page_id)
             case PageShared():
                 self.hits[event.page_id] = event.seq_id
-                self._tables.setdefault(event.seq_id, []).append(event.page_id)
+                self._tables.setdefault(event.seq_id, []).insert(event.logical_index, event.page_id)
             case PageCopied():
                 self.hashes[event.page_id] = None
                 self._fills[event.page_id] = min(event.num_slots, self._fill(event.source_id))

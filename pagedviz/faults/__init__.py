@@ -1,4 +1,4 @@
-"""Twelve faults of real engines, each one wrong method in place of a right one, and what finds them.
+"""Twelve faults of real engines, each one wrong method in place of a right one.
 
 Invariants: the engine is untouched: a fault derives from a part of it; no two faults replace the
 same method.
@@ -22,15 +22,18 @@ from pagedviz.faults import (
     wiped_hash,
 )
 from pagedviz.faults.examine import Difference, Examination, examine
-from pagedviz.faults.fault import Fault, Source, overridden, source_of
+from pagedviz.faults.fault import SCENARIOS, Fault, Source, overridden, source_of
+from pagedviz.faults.page_life import PageMoment, page_life
 from pagedviz.faults.play import Play
 from pagedviz.faults.workload import Workload
 
 __all__ = [
     "FAULTS",
+    "SCENARIOS",
     "Difference",
     "Examination",
     "Fault",
+    "PageMoment",
     "Play",
     "Source",
     "UnknownFault",
@@ -38,6 +41,7 @@ __all__ = [
     "examine",
     "find_fault",
     "overridden",
+    "page_life",
     "source_of",
 ]
 

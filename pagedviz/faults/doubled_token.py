@@ -7,6 +7,7 @@ from pagedviz.engine.prefix_cache import Entry
 from pagedviz.engine.scheduler import Scheduler, StepPlan
 from pagedviz.engine.sequence import Sequence
 from pagedviz.faults.fault import Fault
+from pagedviz.faults.stories import LILY, TOM
 from pagedviz.faults.workload import Ask, Workload, spelled
 
 
@@ -44,5 +45,9 @@ FAULT = Fault(
             Ask("A", spelled("aaaa"), output=spelled("bcdefg")),
         ),
     ),
-    words=None,
+    words=Workload(
+        EngineConfig(num_pages=9, block_size=8),
+        (Ask("tom", TOM, max_new_tokens=24), Ask("lily", LILY, max_new_tokens=24)),
+        has_model=True,
+    ),
 )

@@ -1,8 +1,8 @@
 """Examines a fault: the same workload on a healthy and on a faulty engine, and what comes out.
 
 Invariants: the step of the damage is measured, not told: the first in which the faulty engine's
-state, events or memory differ from the healthy one's; a fault counts as caught only if its rules
-are broken in that very step, no step before breaks any, and the healthy run breaks none.
+state or memory differ from the healthy one's, or it raises; a fault counts as caught only if its
+rules are broken in that very step, no step before breaks any, and the healthy run breaks none.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def examine(fault: Fault, scenario: str, model: LanguageModel | None) -> Examina
 
 def _parting(healthy: Play, faulty: Play) -> int | None:
     for right, wrong in zip(healthy.steps, faulty.steps, strict=False):
-        if right._replace(violations=()) != wrong._replace(violations=()):
+        if (right.after, right.memory, right.error) != (wrong.after, wrong.memory, wrong.error):
             return right.number
     lengths = len(healthy.steps), len(faulty.steps)
     return None if lengths[0] == lengths[1] else min(lengths)
@@ -101,9 +101,7 @@ def first_difference(healthy: Play, faulty: Play) -> Difference | None:
     for right, wrong in pairs:
         counts = healthy.num_scheduled(right), faulty.num_scheduled(wrong or right)
         if counts[0] != counts[1]:
-            return Difference(
-                right.name, f"{counts[1]} tokens computed", f"{counts[0]} tokens computed"
-            )
+            return Difference(right.name, _tell_count(counts[1]), _tell_count(counts[0]))
     return None
 
 
@@ -121,3 +119,7 @@ def _tell(play: Play, sequence: SequenceView) -> str:
     if sequence.finish_reason == "aborted":
         return f"{shown}, aborted"
     return shown
+
+
+def _tell_count(num_tokens: int) -> str:
+    return f"{num_tokens} token{'s' * (num_tokens != 1)} computed"

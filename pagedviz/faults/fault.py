@@ -19,6 +19,9 @@ from pagedviz.model.paged_attention import PagedAttention
 Part = type[Any]
 """A class that a Profile names, or PagedAttention."""
 
+SCENARIOS = ("books", "words")
+"""The two workloads of every fault: only the books, and the bundled model."""
+
 _PARTS = ("scheduler", "cache", "pool", "block_manager", "families")
 
 
@@ -43,7 +46,7 @@ class Fault(NamedTuple):
 
     @property
     def workloads(self) -> dict[str, Workload]:
-        return {"books": self.books, "words": self.words}
+        return dict(zip(SCENARIOS, (self.books, self.words), strict=True))
 
     def rules_for(self, workload: Workload) -> tuple[int, ...]:
         """The rules that must catch it in a workload."""
@@ -81,9 +84,8 @@ def source_of(thing: Callable[..., Any] | Part) -> Source:
 def broken_profile(healthy: Profile, part: Part | None) -> Profile:
     """A profile with one part replaced."""
     fields = [f for f in _PARTS if part is not None and issubclass(part, getattr(healthy, f))]
-    return healthy._replace(**{field: part for field in fields})
+    return healthy._replace(**dict.fromkeys(fields, part))
 
 
 def broken_attention(part: Part | None) -> type[PagedAttention]:
     return part if part is not None and issubclass(part, PagedAttention) else PagedAttention
-

@@ -9,6 +9,7 @@ from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.ids import SeqId
 from pagedviz.engine.page_owners import PageOwners
 from pagedviz.faults.fault import Fault
+from pagedviz.faults.stories import LILY
 from pagedviz.faults.workload import Ask, Workload, spelled
 
 
@@ -45,5 +46,9 @@ FAULT = Fault(
             Ask("C", spelled("dddd e"), step=2, output=spelled("x")),
         ),
     ),
-    words=None,
+    words=Workload(
+        EngineConfig(num_pages=16, block_size=16, chunk_size=8),
+        (Ask("lily", LILY), Ask("lily too", LILY)),
+        has_model=True,
+    ),
 )

@@ -39,5 +39,21 @@ FAULT = Fault(
             Ask("X", spelled("cccc x"), step=1, output=spelled("yz")),
         ),
     ),
-    words=None,
+    words=Workload(
+        EngineConfig(num_pages=16, block_size=16),
+        (
+            Ask(
+                "clara",
+                "Clara had a green kite. The kite was green. One day Clara went to the park. "
+                "The sun was warm. What colour was the kite?",
+            ),
+            Ask(
+                "lily",
+                "Lily had a red kite. The kite was red. One day Lily went to the park. "
+                "The sun was warm. What colour was the kite?",
+                step=4,
+            ),
+        ),
+        has_model=True,
+    ),
 )

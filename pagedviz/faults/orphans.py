@@ -6,6 +6,7 @@ from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.families import Families
 from pagedviz.engine.sequence import FinishReason, Sequence
 from pagedviz.faults.fault import Fault
+from pagedviz.faults.stories import LILY
 from pagedviz.faults.workload import Abort, Ask, Workload, spelled
 
 
@@ -41,5 +42,9 @@ FAULT = Fault(
             Abort("A", step=2),
         ),
     ),
-    words=None,
+    words=Workload(
+        EngineConfig(num_pages=12, block_size=8),
+        (Ask("lily", LILY, num_samples=2, temperature=0.9, seed=3), Abort("lily", step=5)),
+        has_model=True,
+    ),
 )

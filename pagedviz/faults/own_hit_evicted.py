@@ -10,6 +10,7 @@ from pagedviz.engine.events import PageShared
 from pagedviz.engine.page_owners import PageOwners, _Holding
 from pagedviz.engine.prefix_cache import Entry
 from pagedviz.faults.fault import Fault
+from pagedviz.faults.stories import LILY, TOM
 from pagedviz.faults.workload import Ask, Workload, spelled
 
 
@@ -17,13 +18,13 @@ class PopsBeforeItHolds(BlockManager):
     def _extend(self, holding: _Holding, hits: Sequence[Entry], num_new: int) -> None:
         pool, table = self.pool, holding.table
         hit_ids = [entry.oldest_page for entry in hits]
+        for page_id in hit_ids:
+            table.append(page_id, pool.generations[page_id])
         # Wrong: the hits still wait in the queue, and what is popped may be one of them.
         super()._extend(holding, (), num_new)
         for index, page_id in enumerate(hit_ids):
             pool.queue.pop(page_id, None)
             pool.ref_counts[page_id] += 1
-            table.page_ids.insert(index, page_id)
-            table.generations.insert(index, pool.generations[page_id])
             if self._emit is not None:
                 self._emit(PageShared(page_id, pool.ref_counts[page_id], holding.seq_id, index))
         if hits:
@@ -48,5 +49,19 @@ FAULT = Fault(
             Ask("B", spelled("aaaa bbbb cccc dddd e"), step=2, output=spelled("zy")),
         ),
     ),
-    words=None,
+    words=Workload(
+        EngineConfig(num_pages=11, block_size=8),
+        (
+            Ask("lily", LILY, max_new_tokens=2),
+            Ask("tom", TOM + " Tom went to the lake. What colour was the boat?", max_new_tokens=5),
+            Ask(
+                "lily again",
+                LILY + " The sun was warm. It was a good day. A bee came very close. A small bird "
+                "sang a song. The sky was clear. Time went by. What colour was the kite?",
+                step=5,
+                max_new_tokens=8,
+            ),
+        ),
+        has_model=True,
+    ),
 )

@@ -144,7 +144,7 @@ class Play:
             found = [violation for violation in found if violation.rule in _ON_THE_WAY]
         if self.model is not None and self._tap is not None:
             found += untrue_logits(self.model, self._tap, self._histories)
-            found += unplanned_reads(self._tap, self._histories)
+            found += unplanned_reads(self._tap, self._histories, after)
         return found + list(untrue_tokens(self._histories, after))
 
     def _digest(self) -> bytes:

@@ -7,6 +7,7 @@ from pagedviz.engine.prefix_cache import Entry
 from pagedviz.engine.scheduler import Scheduler
 from pagedviz.engine.sequence import Sequence
 from pagedviz.faults.fault import Fault
+from pagedviz.faults.stories import LILY, TOM
 from pagedviz.faults.workload import Ask, Workload, spelled
 
 
@@ -46,5 +47,29 @@ FAULT = Fault(
         ),
         max_steps=20,
     ),
-    words=None,
+    words=Workload(
+        EngineConfig(num_pages=10, block_size=8),
+        (
+            Ask("lily", LILY, max_new_tokens=6),
+            Ask("tom", TOM, step=6, max_new_tokens=10),
+            Ask(
+                "lily again",
+                LILY + " The kite was red. Where did Lily go? Lily went to the park. Who had the "
+                "kite?",
+                step=8,
+                max_new_tokens=6,
+            ),
+            Ask(
+                "mia",
+                "This is the story of a girl called Mia. Mia loved her green box. In the morning "
+                "Mia went to the market. What colour was the box? The box was green. Who went to "
+                "the market? Mia went to the market. Where did Mia go? Mia went to the market. "
+                "What was the name of the girl?",
+                step=30,
+                max_new_tokens=6,
+            ),
+        ),
+        has_model=True,
+        max_steps=60,
+    ),
 )

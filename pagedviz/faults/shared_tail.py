@@ -7,6 +7,7 @@ from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.page_owners import PageOwners
 from pagedviz.engine.page_table import PageTable
 from pagedviz.faults.fault import Fault
+from pagedviz.faults.stories import LILY
 from pagedviz.faults.workload import Ask, Workload, spelled
 
 
@@ -37,5 +38,9 @@ FAULT = Fault(
             ),
         ),
     ),
-    words=None,
+    words=Workload(
+        EngineConfig(num_pages=12, block_size=8),
+        (Ask("lily", LILY + " The", num_samples=2, temperature=1.0, seed=3),),
+        has_model=True,
+    ),
 )

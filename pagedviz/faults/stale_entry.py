@@ -6,6 +6,7 @@ from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.ids import PageId
 from pagedviz.engine.prefix_cache import SharedPrefixCache
 from pagedviz.faults.fault import Fault
+from pagedviz.faults.stories import BEN_MEETS_LILY, LILY_ASKED
 from pagedviz.faults.workload import Ask, Workload, spelled
 
 
@@ -36,5 +37,15 @@ FAULT = Fault(
             Ask("C", spelled("pppp tttt y"), step=3, output=spelled("cd")),
         ),
     ),
-    words=None,
+    words=Workload(
+        # Pages p0 and p1 hold the two halves of Lily's story. Ben's text ends like the second and
+        # gets p1 for it; then Lily's story is asked for once more.
+        EngineConfig(num_pages=5, block_size=16),
+        (
+            Ask("lily", LILY_ASKED, max_new_tokens=2),
+            Ask("ben", BEN_MEETS_LILY, step=2, max_new_tokens=1),
+            Ask("lily again", LILY_ASKED, step=3, max_new_tokens=12),
+        ),
+        has_model=True,
+    ),
 )

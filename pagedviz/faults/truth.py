@@ -108,7 +108,7 @@ def _untrue(message: str, seq_id: int) -> Violation:
     return Violation(TRUTH, TRUTH_NAME, message, seq_id=seq_id)
 
 
-def unplanned_reads(tap: ModelTap, histories: Histories) -> Iterator[Violation]:
+def unplanned_reads(tap: ModelTap, histories: Histories, after: Snapshot) -> Iterator[Violation]:
     """Rule 11. Attention reads no slot behind computed + scheduled."""
     for num_keys, chunk in zip(tap.num_keys, histories.computed, strict=False):
         if num_keys > chunk.stop:
@@ -117,5 +117,12 @@ def unplanned_reads(tap: ModelTap, histories: Histories) -> Iterator[Violation]:
                 RULES[READS].name,
                 f"attention of seq:{chunk.seq_id:d} reads {num_keys} slots, {chunk.stop} are "
                 f"computed or scheduled: slots {chunk.stop} to {num_keys - 1} are not written",
-                seq_id=chunk.seq_id,
+                _page_of(after, chunk.seq_id, chunk.stop),
+                chunk.seq_id,
             )
+
+
+def _page_of(snapshot: Snapshot, seq_id: int, position: int) -> int | None:
+    page_ids = snapshot.sequence(seq_id).page_ids
+    index = position // snapshot.block_size
+    return page_ids[index] if index < len(page_ids) else None

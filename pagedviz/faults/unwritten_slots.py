@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pagedviz.engine.config import EngineConfig
 from pagedviz.faults.fault import Fault
+from pagedviz.faults.stories import LILY
 from pagedviz.faults.workload import Ask, Workload
 from pagedviz.model.paged_attention import PagedAttention
 
@@ -34,12 +35,15 @@ FAULT = Fault(
     part=AttendsToAllItsPages,
     right=(PagedAttention._count_keys,),
     books=Workload(
-        EngineConfig(
-            num_pages=8, block_size=2, max_tokens_per_step=6, profile="nano_vllm"
-        ),
+        EngineConfig(num_pages=8, block_size=2, max_tokens_per_step=6, profile="nano_vllm"),
         (Ask("A", (79, 110, 99, 101, 32, 117, 112, 111, 110, 32), max_new_tokens=4),),
         has_model=True,
         is_poisoned=True,
     ),
-    words=None,
+    words=Workload(
+        EngineConfig(num_pages=12, block_size=8, max_tokens_per_step=24, profile="nano_vllm"),
+        (Ask("lily", LILY),),
+        has_model=True,
+        is_poisoned=True,
+    ),
 )

@@ -7,6 +7,7 @@ from pagedviz.engine.prefix_cache import Entry, SharedPrefixCache
 from pagedviz.engine.scheduler import Scheduler
 from pagedviz.engine.sequence import Sequence
 from pagedviz.faults.fault import Fault
+from pagedviz.faults.stories import LILY
 from pagedviz.faults.workload import Ask, Workload, spelled
 
 
@@ -37,5 +38,12 @@ FAULT = Fault(
             Ask("second", spelled("aaaa bbbb"), step=1, output=spelled("x")),
         ),
     ),
-    words=None,
+    words=Workload(
+        EngineConfig(num_pages=12, block_size=8),  # the prompt fills four pages to the last slot
+        (
+            Ask("first", LILY, max_new_tokens=4),
+            Ask("second", LILY, step=4, max_new_tokens=4),
+        ),
+        has_model=True,
+    ),
 )

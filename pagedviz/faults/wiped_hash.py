@@ -10,6 +10,7 @@ from pagedviz.engine.ids import SeqId
 from pagedviz.engine.page_owners import PageOwners, _Holding
 from pagedviz.engine.prefix_cache import Entry
 from pagedviz.faults.fault import Fault
+from pagedviz.faults.stories import LILY
 from pagedviz.faults.workload import Ask, Workload, spelled
 
 
@@ -39,5 +40,12 @@ FAULT = Fault(
             for name, step in (("first", 0), ("second", 1), ("third", 2))
         ),
     ),
-    words=None,
+    words=Workload(
+        EngineConfig(num_pages=12, block_size=8),
+        tuple(
+            Ask(name, LILY, step=step, max_new_tokens=4)
+            for name, step in (("first", 0), ("second", 4), ("third", 8))
+        ),
+        has_model=True,
+    ),
 )
