@@ -189,7 +189,8 @@ class Engine:
         """
         self._check_alive()
         parent = self.sequences.get(seq_id)
-        check_fork(self.model, self.config, parent, len(self.scheduler.running), forced_ids)
+        num_seats = sum(sequence.num_seats for sequence in self.scheduler.running)
+        check_fork(self.model, self.config, parent, num_seats, forced_ids)
         self._has_idled = False
         return self._families.fork(parent, sampling, name=name, forced_ids=forced_ids).id
 

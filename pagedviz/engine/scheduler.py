@@ -54,10 +54,12 @@ class StepPlan(NamedTuple):
 class Scheduler:
     """hashes_planned: a page becomes findable when its last slot is planned; otherwise whoever owns
     the scheduler hashes what a step has computed. reserves_prompts: a prompt has all its pages from
-    its first chunk on."""
+    its first chunk on. limits_running: no more than `max_running` sequences are running at once;
+    otherwise no more take part in a step."""
 
     hashes_planned = True
     reserves_prompts = False
+    limits_running = True
 
     def __init__(
         self,

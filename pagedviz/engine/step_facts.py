@@ -101,6 +101,7 @@ class StepFacts:
         self.hits: dict[int, int] = {}
         """page_id -> the sequence that hit it last in this step."""
         self.evicted: set[int] = set()
+        self._evicted_hashes: dict[int, int] = {}
         self.hashes: dict[int, int | None] = {}
         """Pages handed out or hashed in this step: the hash they have now. An eviction alone does
         not count: what makes a page lose its hash is that it is handed out again."""
@@ -129,11 +130,14 @@ class StepFacts:
                 return
             case PageEvicted():
                 self.evicted.add(event.page_id)
+                self._evicted_hashes[event.page_id] = event.page_hash
             case PageHashed():
+                self._supersede(event)
                 self.hashes[event.page_id] = event.page_hash
             case PageAllocated():
                 self._read()
                 self.hashes[event.page_id] = None
+                self._evicted_hashes.pop(event.page_id, None)
                 self._fills[event.page_id] = 0
                 self._tables.setdefault(event.seq_id, []).insert(event.logical_index, event.page_id)
             case PageShared():
@@ -141,6 +145,7 @@ class StepFacts:
                 self._tables.setdefault(event.seq_id, []).insert(event.logical_index, event.page_id)
             case PageCopied():
                 self.hashes[event.page_id] = None
+                self._evicted_hashes.pop(event.page_id, None)
                 self._fills[event.page_id] = min(event.num_slots, self._fill(event.source_id))
                 pages = self._tables.get(event.seq_id, [])
                 if event.logical_index < len(pages):
@@ -179,6 +184,13 @@ class StepFacts:
                 self._read()
             case _:
                 pass
+
+    def _supersede(self, event: PageHashed) -> None:
+        """Pages that lost the hash which this one takes over: in some engines only the newest of
+        several equal pages is found."""
+        for page_id, page_hash in self._evicted_hashes.items():
+            if page_hash == event.page_hash and page_id != event.page_id:
+                self.hashes[page_id] = None
 
     def _schedule(self, event: SequenceScheduled) -> None:
         seq_id = event.seq_id

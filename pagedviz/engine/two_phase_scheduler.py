@@ -18,6 +18,7 @@ from pagedviz.engine.sequence import Sequence
 class TwoPhaseScheduler(Scheduler):
     hashes_planned = False
     reserves_prompts = True
+    limits_running = False
 
     def schedule(self) -> StepPlan:
         plan = StepPlan([], [], {}, [], [])
