@@ -13,7 +13,7 @@ TYPED := pagedviz/engine pagedviz/model pagedviz/trace pagedviz/views pagedviz/f
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help app test test-browser test-package soak check bench bench-ui shots clean
+.PHONY: help app test test-browser test-package soak check bench bench-load bench-ui shots clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
@@ -45,8 +45,12 @@ bench: $(VENV)/.dev  ## times and ratios; nothing is asserted
 bench-ui: $(VENV)/.dev  ## milliseconds from a key to the painted frame, in Chromium
 	$(RUN) -m benchmarks ui
 
-shots: $(VENV)/.dev  ## the screenshots in docs/, taken from the running app
+bench-load: $(VENV)/.dev  ## forty people on one server: joining, resting, memory
+	$(RUN) -m benchmarks load
+
+shots: $(VENV)/.dev  ## screenshots for docs/, and of every screen into build/shots/
 	$(RUN) tools/shots.py
+	$(RUN) tools/shots.py --all build/shots
 
 clean:  ## remove what the other targets made, the environment included
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

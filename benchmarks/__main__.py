@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# Needs a browser and a quiet machine, so it runs only when it is named.
-BY_NAME_ONLY = {"ui"}
+# Need a browser, minutes and a quiet machine, so they run only when they are named.
+BY_NAME_ONLY = {"load", "ui"}
 NAMES = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
 
 

@@ -4,16 +4,17 @@
 
 The running app in Debian's Chromium, eight sequences, 100 presses at most 100 ms apart on a
 finished run, best of three runs by median; beside it an empty Streamlit rerun in the same browser;
-then one long run, opened from an exported file, stepped near its start and near its end.
+how long after the last key the charts have followed; then long runs, opened in the app and from an
+exported file, stepped near their start and near their end.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,16 +24,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from benchmarks.bench_trace import record_thrash
+from benchmarks.serving import served_app
 from pagedviz.trace.trace import Moment
 from pagedviz.ui.board import board_assets
 from pagedviz.ui.launch import first_free_port
 from pagedviz.views.export import export_html
 from pagedviz.views.words import numbered
 
-ROOT = Path(__file__).resolve().parents[1]
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 POOLS = (64, 512, 4096)
@@ -45,6 +46,23 @@ REQUESTS = {
     name: {"max_new_tokens": 64} for name in ("teller", "kite", "drum", "boat", "lamp", "stone")
 } | {f"more {n}": {"prompt": STORY, "arrival_step": 5, "max_new_tokens": 64} for n in (1, 2)}
 
+# Two or three at a time in every step. Few: each has its fields in the sidebar.
+LONG_REQUESTS = {
+    f"m{n}": {"prompt": "Once upon a time", "max_new_tokens": 480, "arrival_step": 200 * n}
+    for n in range(26)
+}
+
+WATCH_REGIONS = """() => {
+  window.changed = {};
+  addEventListener("keydown", () => { window.lastKey = performance.now(); }, true);
+  for (const name of ["states", "occupancy", "panels"]) {
+    changed[name] = undefined;
+    const region = document.querySelector(`.st-key-${name}`);
+    const seen = () => { changed[name] = performance.now(); };
+    const what = { subtree: true, childList: true, attributes: true, characterData: true };
+    new MutationObserver(seen).observe(region, what);
+  }
+}"""
 WATCH = """() => {
   const find = (at) => {
     for (const element of at.querySelectorAll("*")) {
@@ -88,23 +106,14 @@ WATCH_EMPTY = """() => {
 }"""
 
 
+APP = [sys.executable, "-m", "pagedviz", "app", "--port", "0"]
+
+
 @contextmanager
 def served(command: list[str], cwd: Path) -> Iterator[str]:
     """Address of a server, for as long as the block runs."""
-    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            if found := re.search(r"http://\S+:\d+", line):
-                yield found.group()
-                return
-        raise SystemExit(f"no address from {' '.join(command)}")
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
+    with served_app(command, cwd) as app:
+        yield app.url
 
 
 def press(page: Page, keys: list[str]) -> list[float]:
@@ -143,8 +152,7 @@ def best(page: Page, presses: int, runs: int) -> list[float]:
 
 
 def bench_pools(browser: Browser, presses: int, runs: int) -> None:
-    command = [sys.executable, "-m", "pagedviz", "app", "--port", str(first_free_port("localhost"))]
-    with tempfile.TemporaryDirectory() as folder, served(command, Path(folder)) as url:
+    with tempfile.TemporaryDirectory() as folder, served(APP, Path(folder)) as url:
         for num_pages in POOLS:
             link = {"scenario": "burst", "step": 12, "num_pages": num_pages}
             link["requests"] = json.dumps(REQUESTS)
@@ -194,6 +202,62 @@ def bench_empty(browser: Browser, presses: int, runs: int) -> None:
             page.close()
 
 
+def bench_follow(browser: Browser, presses: int, runs: int) -> None:
+    """From the last of three keys to the last change of what follows them: drawn, not only sent."""
+    del runs
+    with tempfile.TemporaryDirectory() as folder, served(APP, Path(folder)) as url:
+        for panel in ("attention", "page"):
+            page = browser.new_page(viewport={"width": 1400, "height": 1400})
+            page.goto(f"{url}/?{urlencode({'scenario': 'burst', 'step': 12, 'panel': panel})}")
+            page.wait_for_selector("[data-testid=board][data-step='12']", timeout=60_000)
+            page.wait_for_timeout(4000)
+            page.evaluate(WATCH_REGIONS)
+            times: dict[str, list[float]] = {"states": [], "occupancy": [], "panels": []}
+            for n in range(max(4, presses // 5)):
+                page.evaluate("() => { for (const name in changed) changed[name] = undefined; }")
+                for _ in range(3):
+                    page.keyboard.press("ArrowRight" if n % 2 else "ArrowLeft")
+                    page.wait_for_timeout(60)
+                page.wait_for_timeout(2500)
+                for name, changed in page.evaluate("() => changed").items():
+                    if changed is not None:
+                        times[name].append(changed - page.evaluate("() => lastKey"))
+            if panel == "attention":
+                for name in ("states", "occupancy"):
+                    print(f"{name:9} has followed     {said(times[name])}", flush=True)
+            print(f"{panel:9} has followed     {said(times['panels'])}", flush=True)
+            page.close()
+
+
+def bench_open(browser: Browser, presses: int, runs: int) -> None:
+    """A busy run of 5,000 steps on 64 pages in the app, from the address to the board."""
+    link = {"scenario": "thrash", "num_pages": 64, "block_size": 16}
+    link["requests"] = json.dumps(LONG_REQUESTS, separators=(",", ":"))
+    with tempfile.TemporaryDirectory() as folder, served(APP, Path(folder)) as url:
+        medians = []
+        for number, step in enumerate((3, 10, LONG_STEPS - 60)):
+            page = browser.new_page(viewport={"width": 1400, "height": 900})
+            start = time.perf_counter()
+            page.goto(f"{url}/?{urlencode(link | {'step': step})}")
+            page.wait_for_selector(f"[data-testid=board][data-step='{step}']", timeout=60_000)
+            opened = time.perf_counter() - start
+            if number == 0:
+                print(f"long run, not yet recorded: opened at step {step} in {opened:.2f} s")
+                last = page.get_by_test_id("position")
+                expect(last).to_have_text(re.compile(rf"of {LONG_STEPS - 1} "), timeout=300_000)
+                seconds = time.perf_counter() - start
+                print(f"  all {LONG_STEPS} steps recorded after {seconds:.0f} s", flush=True)
+                page.close()
+                continue
+            page.wait_for_timeout(8000)
+            page.evaluate(WATCH)
+            times = best(page, presses, runs)
+            medians.append(statistics.median(times))
+            print(f"opened at step {step:5d} in {opened:.2f} s   {said(times)}", flush=True)
+            page.close()
+        print(f"late / early: {medians[1] / medians[0]:.2f}")
+
+
 def bench_long(browser: Browser, presses: int, runs: int) -> None:
     trace = record_thrash(LONG_STEPS)
     trace.fold()
@@ -224,13 +288,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--presses", type=int, default=100)
-    parser.add_argument("--only", choices=("pools", "empty", "long"))
+    parser.add_argument("--only", choices=("pools", "empty", "follow", "open", "long"))
     options = parser.parse_args()
-    parts = {"pools": bench_pools, "empty": bench_empty, "long": bench_long}
+    parts = {
+        "pools": bench_pools,
+        "empty": bench_empty,
+        "follow": bench_follow,
+        "open": bench_open,
+        "long": bench_long,
+    }
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         for name, part in parts.items():
             if options.only in (None, name):
+                print(f"-- {name}, machine load {os.getloadavg()[0]:.1f}")
                 part(browser, options.presses, options.runs)
         browser.close()
 

@@ -33,8 +33,13 @@ class RunningApp:
     def interrupt(self) -> tuple[int, str]:
         """Ctrl-C; the exit code and everything printed after the first line."""
         self.process.send_signal(signal.SIGINT)
-        rest, _ = self.process.communicate(timeout=20)
-        return self.process.returncode, rest
+        watchdog = threading.Timer(20, self.process.kill)
+        watchdog.start()
+        assert self.process.stdout is not None
+        # Not communicate(): it reads past the buffer in which the second line may lie already.
+        rest = self.process.stdout.read()
+        watchdog.cancel()
+        return self.process.wait(timeout=20), rest
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

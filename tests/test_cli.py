@@ -353,6 +353,18 @@ def test_schedule_prints_a_json_line_a_step_of_every_file(
     ]
 
 
+def test_the_example_workload_shares_a_prefix_and_preempts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = ROOT / "docs" / "workload.json"
+    assert main(["schedule", str(path)]) == 0
+    steps = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    # [tokens, start, tokens found in the prefix cache, pages]
+    assert steps[1]["scheduled"]["b"] == [1, 8, 8, [0, 1, 3]]
+    assert [step["preempted"] for step in steps if step["preempted"]] == [["c"]]
+    assert [name for step in steps for name in step["finished"]] == ["a", "b", "c"]
+
+
 def test_schedule_of_the_recorded_workloads_is_theirs(oracle_dir: Path) -> None:
     path = oracle_dir / "schedulers" / "workloads" / "w5_preempt.json"
     result = command("schedule", str(path))

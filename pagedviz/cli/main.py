@@ -59,8 +59,16 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True)
 
     app = commands.add_parser("app", help="start the app and print its address")
-    app.add_argument("--host", default="localhost", help="address to listen on (%(default)s)")
+    app.add_argument("--host", help="address to listen on (localhost; 0.0.0.0 for a workshop)")
     app.add_argument("--port", type=int, help="port; 0 picks a free one (first free from 8501)")
+    app.add_argument(
+        "--workshop",
+        action="store_true",
+        help="for a room: listen on the local network, charts off, limits on people and steps",
+    )
+    app.add_argument(
+        "--sessions", type=_positive, metavar="N", help="most people at a time (60 in a workshop)"
+    )
     app.set_defaults(command_function=start_app)
 
     run = commands.add_parser("run", help="run a scenario and print what happens in each step")
@@ -112,12 +120,12 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def start_app(host: str, port: int | None) -> None:
+def start_app(host: str | None, port: int | None, workshop: bool, sessions: int | None) -> None:
     """Serve the app until Ctrl-C."""
     # Only this command pays for loading the web server.
     from pagedviz.ui.launch import launch
 
-    launch(host, port)
+    launch(host, port, workshop, sessions)
 
 
 def _positive(text: str) -> int:

@@ -14,6 +14,7 @@ from pagedviz.engine.errors import PagedVizError
 from pagedviz.engine.events import (
     Emitted,
     PageAllocated,
+    PageCopied,
     PageReleased,
     PageShared,
     SequenceAdmitted,
@@ -131,6 +132,8 @@ class _Tables:
         match event:
             case PageAllocated() | PageShared():
                 self._tables.setdefault(event.seq_id, []).append(int(event.page_id))
+            case PageCopied():
+                self._tables[event.seq_id][event.logical_index] = int(event.page_id)
             case PageReleased():
                 self._tables[event.seq_id].remove(event.page_id)
             case SequenceAdmitted():

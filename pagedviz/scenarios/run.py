@@ -18,6 +18,7 @@ from pagedviz.engine.errors import ConfigError
 from pagedviz.engine.ids import SeqId
 from pagedviz.engine.language_model import LanguageModel
 from pagedviz.engine.profiles import Profile
+from pagedviz.engine.requests import check_forks
 from pagedviz.engine.sequence import Sequence, check_token_ids
 from pagedviz.engine.sub_batches import check_adapter
 from pagedviz.scenarios.scenario import Request, Scenario
@@ -73,6 +74,7 @@ class ScenarioRun:
         # The step before which a request was first seen finished.
         self._ended_before: dict[str, int] = {}
         _check_pool(scenario, model)
+        _check_forks(scenario, model)
         _check_lengths(scenario, self._own_ids, model)
         config = scenario.engine
         self._recorder = Recorder(
@@ -152,7 +154,13 @@ class ScenarioRun:
             request.max_new_tokens,
             adapter=request.adapter,
             name=request.name,
-            forced_ids=self._forced.get(request.name),
+            forced_ids=None if request.beam_width > 1 else self._forced.get(request.name),
+            num_samples=request.num_samples,
+            beam_width=request.beam_width,
+            forced_forks=[
+                self._forced.get(f"{request.name}/{number}", ())
+                for number in range(2, request.num_samples + 1)
+            ],
         )
 
 
@@ -185,15 +193,27 @@ def _check_adapters(scenario: Scenario, model: ScenarioModel) -> None:
             raise ConfigError(f"request {request.name!r}: {error}") from None
 
 
+def _check_forks(scenario: Scenario, model: ScenarioModel) -> None:
+    for request in scenario.requests:
+        try:
+            check_forks(
+                model, scenario.engine, request.sampling, request.num_samples, request.beam_width
+            )
+        except ConfigError as error:
+            raise ConfigError(f"request {request.name!r}: {error}") from None
+
+
 def _check_pool(scenario: Scenario, model: ScenarioModel) -> None:
     config = scenario.engine
     token_bytes = 2 * model.num_layers * model.num_kv_heads * model.head_dim * _FLOAT_BYTES
-    total = config.num_pages * config.block_size * token_bytes
-    if total > MAX_POOL_BYTES:
-        raise ConfigError(
-            f"num_pages {config.num_pages} times block_size {config.block_size} slots of "
-            f"{token_bytes} bytes make {total} bytes; the pool may take {MAX_POOL_BYTES}"
-        )
+    for name in ("num_pages", "host_pages"):
+        num_pages = getattr(config, name)
+        total = num_pages * config.block_size * token_bytes
+        if total > MAX_POOL_BYTES:
+            raise ConfigError(
+                f"{name} {num_pages} times block_size {config.block_size} slots of "
+                f"{token_bytes} bytes make {total} bytes; the pool may take {MAX_POOL_BYTES}"
+            )
 
 
 def _check_lengths(scenario: Scenario, own_ids: dict[str, list[int]], model: ScenarioModel) -> None:

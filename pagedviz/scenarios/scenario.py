@@ -25,6 +25,7 @@ MAX_PROMPT_CHARS = 100_000
 MAX_PROMPT_TOKENS = 100_000
 MAX_STEP = 100_000
 MAX_NEW_TOKENS = 100_000
+MAX_FORKS = 16
 MAX_NAME_CHARS = 40
 MAX_TITLE_CHARS = 80
 MAX_TEXT_CHARS = 2_000
@@ -40,6 +41,9 @@ ENGINE_KEYS = (
     "chunk_size",
     "watermark",
     "full_prompt_gate",
+    "preemption",
+    "host_pages",
+    "profile",
 )
 SAMPLING_KEYS = ("temperature", "top_k", "top_p", "min_p", "seed")
 REQUEST_KEYS = (
@@ -51,6 +55,8 @@ REQUEST_KEYS = (
     "follows",
     "after",
     "adapter",
+    "num_samples",
+    "beam_width",
     *SAMPLING_KEYS,
 )
 
@@ -69,6 +75,7 @@ class Request:
     arrival_step: the step it is submitted before. follows: instead, the name of a request whose
     tokens come before this prompt; it is submitted `after` steps behind the last one of that
     request (1 = the next). adapter: the LoRA adapter it is computed under, None = the model alone.
+    num_samples: continuations of the one prompt. beam_width: hypotheses of a beam search.
     """
 
     name: str
@@ -80,6 +87,8 @@ class Request:
     after: int
     sampling: SamplingParams
     adapter: str | None = None
+    num_samples: int = 1
+    beam_width: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,7 @@ class Scenario:
 
 def scenario_names() -> tuple[str, ...]:
     """The scenarios that come with the package, the simplest first."""
-    return ("growing", "shared_prompt", "burst", "thrash", "chat", "adapters")
+    return ("growing", "shared_prompt", "burst", "thrash", "swap", "chat", "samples", "adapters")
 
 
 def load_scenario(name_or_path: str | Path) -> Scenario:
@@ -230,6 +239,8 @@ def _parse_request(number: int, values: object, above: tuple[str, ...]) -> Reque
         follows=follows,
         after=table.whole("after", 1, MAX_STEP, default=1),
         sampling=_parse_sampling(table),
+        num_samples=table.whole("num_samples", 1, MAX_FORKS, default=1),
+        beam_width=table.whole("beam_width", 1, MAX_FORKS, default=1),
         adapter=table.line("adapter", MAX_NAME_CHARS) if "adapter" in table else None,
     )
 

@@ -36,6 +36,8 @@ _ENGINE_DEFAULTS = {f.name: f.default for f in fields(EngineConfig) if f.name in
 _REQUEST_DEFAULTS = {f.name: f.default for f in fields(SamplingParams)} | {
     "arrival_step": 0,
     "after": 1,
+    "num_samples": 1,
+    "beam_width": 1,
 }
 
 _Values = dict[str, Any]

@@ -14,24 +14,39 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from threading import get_ident
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from pagedviz.engine.errors import TraceFormatError
 from pagedviz.engine.state_hash import state_hash, state_hash_hex
-from pagedviz.trace.event_codec import EventCodec
+from pagedviz.trace.event_codec import MAX_KNOWN_TOKENS, EventCodec
 from pagedviz.trace.header_codec import read_header, write_header
 from pagedviz.trace.json_values import check_number, check_token, parse_json, show
 from pagedviz.trace.recorder import LOGPROB_DECIMALS
-from pagedviz.trace.trace import Candidates, StepRecord, Trace
+from pagedviz.trace.trace import Bookmark, Candidates, StepRecord, Trace
 
+_BYTES_PER_EVENT = 35
 MAX_BYTES = 200_000_000
 MAX_LINE_BYTES = 8 << 20
 MAX_STEPS = 1 << 20
 MAX_EVENTS = 1 << 21
+MAX_CANDIDATES = 1 << 22
+
+
+class ReadLimits(NamedTuple):
+    """Most that is read of a file. What is over is refused before it takes time or memory."""
+
+    line_bytes: int = MAX_LINE_BYTES
+    events: int = MAX_EVENTS
+    pages: int | None = None
+    sequences: int | None = None
+    tokens: int = MAX_KNOWN_TOKENS
+    candidates: int = MAX_CANDIDATES
+
 
 _SEQ_KEY = re.compile(r"(0|[1-9][0-9]{0,15})\Z")
 
@@ -69,9 +84,13 @@ def write_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
         raise
 
 
-def dumps(trace: Trace) -> bytes:
-    """The bytes of a trace file. TraceFormatError for a value that no file may hold."""
-    lines = [_line(write_header(trace.header))]
+def dumps(trace: Trace, bookmarks: Iterable[Bookmark] | None = None) -> bytes:
+    """The bytes of a trace file. bookmarks: instead of those in the trace's header.
+    TraceFormatError for a value that no file may hold."""
+    header = trace.header
+    if bookmarks is not None:
+        header = replace(header, bookmarks=tuple(bookmarks))
+    lines = [_line(write_header(header))]
     codec = EventCodec(trace.header.num_pages, trace.header.block_size)
     num_events = 0
     for step, record in enumerate(trace.steps):
@@ -85,20 +104,37 @@ def dumps(trace: Trace) -> bytes:
     return data + _line({"footer": _footer(codec, trace.num_steps, num_events, data)})
 
 
-def loads(data: bytes, max_events: int | None = None) -> Trace:
-    """The trace in the bytes of a file. TraceFormatError with the number of the bad line."""
+def about_bytes(trace: Trace) -> int:
+    """An estimate of the file's size, since only writing it tells: what the events of the bundled
+    scenarios take on average."""
+    return _BYTES_PER_EVENT * trace.total_events
+
+
+def loads(data: bytes, limits: ReadLimits | None = None) -> Trace:
+    """The trace in the bytes of a file. limits: None = those of the format. TraceFormatError with
+    the number of the bad line."""
     if len(data) > MAX_BYTES:
         raise TraceFormatError(f"the file is larger than {MAX_BYTES} bytes, the most that is read")
-    most_events = MAX_EVENTS if max_events is None else max_events
+    limits = limits or ReadLimits(MAX_LINE_BYTES, MAX_EVENTS)
     trace: Trace | None = None
-    has_footer, is_ended, num_events, number = False, False, 0, 0
-    for number, start, line in _lines(data):
+    has_footer, is_ended, num_events, num_candidates, number = False, False, 0, 0, 0
+    for number, start, line in _lines(data, limits.line_bytes):
         try:
             item = parse_json(line)
             if trace is None:
                 header, has_footer = read_header(item)
+                if limits.pages is not None and header.num_pages > limits.pages:
+                    raise TraceFormatError(
+                        f"{header.num_pages:,} pages; up to {limits.pages:,} are read here"
+                    )
                 trace = Trace(header)
-                codec = EventCodec(header.num_pages, header.block_size)
+                codec = EventCodec(
+                    header.num_pages,
+                    header.block_size,
+                    limits.events,
+                    limits.sequences,
+                    limits.tokens,
+                )
             elif is_ended:
                 raise TraceFormatError("there is text after the footer")
             elif has_footer and isinstance(item, dict) and "footer" in item:
@@ -108,8 +144,9 @@ def loads(data: bytes, max_events: int | None = None) -> Trace:
             else:
                 record = _read_step(item, trace.num_steps, codec)
                 num_events += len(record.events)
-                if num_events > most_events:
-                    raise TraceFormatError(f"more than {most_events} events")
+                num_candidates += sum(map(len, (record.logprobs or {}).values()))
+                if num_candidates > limits.candidates:
+                    raise TraceFormatError(f"more than {limits.candidates} log probabilities")
                 trace.append(record)
         except TraceFormatError as error:
             raise TraceFormatError(str(error), line=number) from None
@@ -120,20 +157,28 @@ def loads(data: bytes, max_events: int | None = None) -> Trace:
             f"the file is cut off: it ends after {trace.num_steps} steps without its footer",
             line=number,
         )
+    _check_bookmarks(trace)
     trace.fold()
     return trace
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+def _check_bookmarks(trace: Trace) -> None:
+    for step, event, name in trace.header.bookmarks:
+        if step >= trace.num_steps or (event or 0) > trace.num_events(step):
+            where = f"step {step}" if event is None else f"event {event} of step {step}"
+            raise TraceFormatError(f"the bookmark {show(name)} is at {where}, not recorded", line=1)
+
+
+def _lines(data: bytes, most_bytes: int) -> Iterator[tuple[int, int, bytes]]:
     """(number from 1, offset, line without its end)."""
     start, number = 0, 0
     while start < len(data):
         number += 1
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
-        if end - start > MAX_LINE_BYTES:
+        if end - start > most_bytes:
             raise TraceFormatError(
-                f"{end - start} bytes; a line may have {MAX_LINE_BYTES}", line=number
+                f"{end - start} bytes; a line may have {most_bytes}", line=number
             )
         yield number, start, data[start:end]
         start = end + 1
@@ -162,6 +207,10 @@ def _read_step(item: object, step: int, codec: EventCodec) -> StepRecord:
     events = tuple([event for entry in objects for event in codec.read(entry)])
     codec.end_step()
     logprobs = _read_logprobs(item["logprobs"]) if "logprobs" in item else None
+    if logprobs and len(logprobs) > len(events):
+        raise TraceFormatError(
+            f'"logprobs" names {len(logprobs)} sequences in a step of {len(events)} events'
+        )
     return StepRecord(events, logprobs)
 
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from pagedviz.engine.errors import ReplayDivergence
 from pagedviz.engine.events import Emitted, Event, as_event
-from pagedviz.trace.packed import pack_events
+from pagedviz.trace.packed import pack_step
 
 _SHOWN = 120
 
 
 def compare_step(step: int, recorded: Sequence[Event], emitted: Sequence[Emitted]) -> None:
     """ReplayDivergence at the first event of a step that is not as it was recorded."""
-    if pack_events(emitted) == pack_events(recorded):
+    if pack_step(emitted) == pack_step(recorded):
         return
     replayed = [as_event(event) for event in emitted]
     same = 0

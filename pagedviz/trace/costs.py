@@ -11,12 +11,13 @@ from typing import NamedTuple
 from pagedviz.engine.events import (
     PrefixLookedUp,
     SequenceAdmitted,
+    SequenceForked,
     SequencePreempted,
     SequenceSubmitted,
     TokenSampled,
 )
 from pagedviz.trace.queries import remembered
-from pagedviz.trace.trace import Trace
+from pagedviz.trace.trace import Moment, Trace
 
 
 class Admission(NamedTuple):
@@ -41,6 +42,8 @@ def admissions(trace: Trace) -> tuple[Admission, ...]:
         for event in record.events:
             if isinstance(event, SequenceSubmitted):
                 num_tokens[event.seq_id] = event.num_prompt_tokens
+            elif isinstance(event, SequenceForked):
+                num_tokens[event.seq_id] = event.num_tokens
             elif isinstance(event, TokenSampled):
                 num_tokens[event.seq_id] += 1
             elif isinstance(event, PrefixLookedUp):
@@ -94,17 +97,43 @@ class PreemptionCost(NamedTuple):
         return self.num_lost - self.num_rehit - self.num_pending
 
 
+class Resume(NamedTuple):
+    """After a preemption `seq_id` was admitted again; `moment` is right after it. Of the computed
+    tokens it had lost, num_rehit were found in the prefix cache, num_recomputed were not."""
+
+    moment: Moment
+    seq_id: int
+    num_rehit: int
+    num_recomputed: int
+
+
+@remembered
+def resumes(trace: Trace) -> tuple[Resume, ...]:
+    """Every resume of a preempted sequence, in order."""
+    found: list[Resume] = []
+    lost: dict[int, int] = {}
+    for step, record in enumerate(trace.steps):
+        for number, event in enumerate(record.events, start=1):
+            if isinstance(event, SequencePreempted):
+                lost[event.seq_id] = event.num_lost
+            elif isinstance(event, SequenceAdmitted) and event.seq_id in lost:
+                num_lost = lost.pop(event.seq_id)
+                rehit = min(num_lost, event.num_cached)
+                moment = Moment(step, number)
+                found.append(Resume(moment, event.seq_id, rehit, num_lost - rehit))
+    return tuple(found)
+
+
 @remembered
 def preemption_cost(trace: Trace) -> PreemptionCost:
     """What preemption by recompute cost, in tokens."""
-    num_preemptions = num_lost = num_rehit = 0
-    pending: dict[int, int] = {}
-    for record in trace.steps:
-        for event in record.events:
-            if isinstance(event, SequencePreempted):
-                num_preemptions += 1
-                num_lost += event.num_lost
-                pending[event.seq_id] = event.num_lost
-            elif isinstance(event, SequenceAdmitted):
-                num_rehit += min(pending.pop(event.seq_id, 0), event.num_cached)
-    return PreemptionCost(num_preemptions, num_lost, num_rehit, sum(pending.values()))
+    losses = [
+        event.num_lost
+        for record in trace.steps
+        for event in record.events
+        if isinstance(event, SequencePreempted)
+    ]
+    back = resumes(trace)
+    num_rehit = sum(resume.num_rehit for resume in back)
+    num_resumed = num_rehit + sum(resume.num_recomputed for resume in back)
+    return PreemptionCost(len(losses), sum(losses), num_rehit, sum(losses) - num_resumed)

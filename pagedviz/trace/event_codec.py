@@ -37,9 +37,19 @@ _FIELDS = {
 
 
 class EventCodec:
-    """Reads or writes the events of one file, from the first to the last."""
+    """Reads or writes the events of one file, from the first to the last. What is read may have at
+    most so many events, sequences and known tokens; None = any number."""
 
-    def __init__(self, num_pages: int, block_size: int) -> None:
+    def __init__(
+        self,
+        num_pages: int,
+        block_size: int,
+        max_events: int | None = None,
+        max_sequences: int | None = None,
+        max_tokens: int = MAX_KNOWN_TOKENS,
+    ) -> None:
+        self._most = (max_events, max_sequences, max_tokens)
+        self._num_events = self._num_sequences = 0
         self._context = Context(num_pages, block_size)
         self.reducer = self._context.state
         """The state after the events so far."""
@@ -135,6 +145,8 @@ class EventCodec:
             try:
                 row = self._complete(row_type, given)
                 for event in self._context.events_of(row):
+                    # One by one: a line of "all_written" would be millions of them.
+                    self._count(event)
                     self._apply(event)
                     events.append(event)
             except KeyError as error:
@@ -152,13 +164,24 @@ class EventCodec:
         row: Row = row_type(**given)
         return row
 
+    def _count(self, event: Event) -> None:
+        max_events, max_sequences, _ = self._most
+        self._num_events += 1
+        if max_events is not None and self._num_events > max_events:
+            raise TraceFormatError(f"more than {max_events} events")
+        if isinstance(event, SequenceSubmitted):
+            self._num_sequences += 1
+            if max_sequences is not None and self._num_sequences > max_sequences:
+                raise TraceFormatError(f"more than {max_sequences} sequences")
+
     def _apply(self, event: Event) -> None:
         if isinstance(event, SequenceSubmitted):
+            max_tokens = self._most[2]
             total = self.reducer.num_tokens + event.num_prompt_tokens
-            if total > MAX_KNOWN_TOKENS:
+            if total > max_tokens:
                 raise TraceFormatError(
                     f"seq:{event.seq_id:d} makes it {total} known tokens; a trace may have "
-                    f"{MAX_KNOWN_TOKENS}"
+                    f"{max_tokens}"
                 )
         self._context.apply(event)
 

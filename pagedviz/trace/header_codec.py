@@ -11,13 +11,20 @@ from typing import Any
 
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.errors import ConfigError, TraceFormatError
-from pagedviz.trace.json_values import check_name, check_number, check_positive, check_text, show
-from pagedviz.trace.trace import KvShape, TraceHeader
+from pagedviz.trace.json_values import (
+    check_count,
+    check_name,
+    check_number,
+    check_positive,
+    check_text,
+    show,
+)
+from pagedviz.trace.trace import Bookmark, KvShape, TraceHeader
 
 FORMAT = "pagedviz-trace"
 FORMAT_VERSION = 1
 CHECKSUM = "crc32"
-_KEYS = (
+KEYS = (
     "format",
     "version",
     "producer",
@@ -28,8 +35,11 @@ _KEYS = (
     "scenario_settings",
     "model",
     "kv",
+    "bookmarks",
     "checksum",
 )
+MAX_BOOKMARKS = 50
+MAX_BOOKMARK_NAME = 60
 _MAX_DEPTH = 8
 # Scenario settings hold whole prompts.
 _MAX_TEXT = 100_000
@@ -55,6 +65,9 @@ def write_header(header: TraceHeader) -> dict[str, Any]:
     if header.kv is not None:
         shape = header.kv._asdict()
         item["kv"] = {key: value for key, value in shape.items() if value is not None}
+    if header.bookmarks:
+        item["bookmarks"] = [list(mark) for mark in header.bookmarks]
+        _read_bookmarks(item["bookmarks"])
     return item | {"checksum": CHECKSUM}
 
 
@@ -67,7 +80,7 @@ def read_header(item: object) -> tuple[TraceHeader, bool]:
         raise TraceFormatError(
             f"this is version {show(version)} of the trace format; version {FORMAT_VERSION} is read"
         )
-    _only(item, _KEYS, "header")
+    _only(item, KEYS, "header")
     for key in ("num_pages", "block_size"):
         if key not in item:
             raise TraceFormatError(f'the header lacks "{key}"')
@@ -83,6 +96,7 @@ def read_header(item: object) -> tuple[TraceHeader, bool]:
             scenario_settings=_read_scenario_settings(item),
             model=check_name(item["model"]) if "model" in item else None,
             kv=_read_kv(item["kv"]) if "kv" in item else None,
+            bookmarks=_read_bookmarks(item["bookmarks"]) if "bookmarks" in item else (),
         )
     except ConfigError as error:
         raise TraceFormatError(f"header: {error}") from None
@@ -122,6 +136,24 @@ def _read_kv(item: object) -> KvShape:
         if name not in item:
             raise TraceFormatError(f'"kv" lacks "{name}"')
     return KvShape(**{key: check_positive(value) for key, value in item.items()})
+
+
+def _read_bookmarks(item: object) -> tuple[Bookmark, ...]:
+    """Whether the moments exist is known only when all steps have been read."""
+    if not isinstance(item, list) or len(item) > MAX_BOOKMARKS:
+        raise TraceFormatError(
+            f'"bookmarks" must be a list of at most {MAX_BOOKMARKS}, got {show(item)}'
+        )
+    return tuple(map(_read_bookmark, item))
+
+
+def _read_bookmark(item: object) -> Bookmark:
+    if not isinstance(item, list) or len(item) != len(Bookmark._fields):
+        raise TraceFormatError(f"a bookmark is [step, event or null, name], got {show(item)}")
+    step, event, name = item
+    if not check_text(name, MAX_BOOKMARK_NAME).strip():
+        raise TraceFormatError(f"a bookmark must have a name, got {show(name)}")
+    return Bookmark(check_count(step), None if event is None else check_count(event), name)
 
 
 def _check_tree(value: Any, depth: int = 0) -> Any:

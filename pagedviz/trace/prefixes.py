@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pagedviz.engine.events import (
+    PageCopied,
     PageHashed,
     PageReleased,
     PageShared,
+    SequenceForked,
     SequenceSubmitted,
     TokenSampled,
 )
@@ -48,6 +50,11 @@ def prefixes(trace: Trace) -> dict[int, Prefix]:
                     prompt: list[int | None] = list(event.prompt_ids)
                     tokens[event.seq_id] = prompt or [None] * event.num_prompt_tokens
                     adapters[event.seq_id] = event.adapter
+                case SequenceForked():
+                    tokens[event.seq_id] = tokens[event.parent_id][: event.num_tokens]
+                    adapters[event.seq_id] = adapters[event.parent_id]
+                case PageCopied():
+                    hash_of.pop(event.page_id, None)
                 case TokenSampled():
                     tokens[event.seq_id].append(event.token_id)
                 case PageShared() if event.page_id in hash_of:

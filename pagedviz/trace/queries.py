@@ -17,20 +17,14 @@ from numpy.typing import NDArray
 from pagedviz.engine.events import (
     Event,
     PageAllocated,
-    PageEvicted,
-    PageHashed,
+    PageCopied,
     PageReleased,
     PageShared,
-    SequenceAdmitted,
     SequenceFinished,
-    SequencePreempted,
-    SequenceScheduled,
-    SequenceSubmitted,
-    SlotsWritten,
-    StateChanged,
 )
-from pagedviz.engine.snapshot import PageView
+from pagedviz.engine.ids import page_label
 from pagedviz.trace.reducer import Reducer
+from pagedviz.trace.scan import POOL_COLUMNS, touched_pages
 from pagedviz.trace.trace import Moment, Trace
 
 _T = TypeVar("_T")
@@ -72,33 +66,7 @@ class Occupancy(NamedTuple):
 @remembered
 def occupancy(trace: Trace) -> Occupancy:
     """What the pool held after each step."""
-    size = trace.header.block_size
-    reducer = Reducer(trace.header.num_pages, size)
-    active, cached, waste, reserved = 0, 0, 0, 0
-    reservations: dict[int, int] = {}
-    rows: list[tuple[int, int, int, int]] = []
-    for record in trace.steps:
-        before: dict[int, PageView] = {}
-        for event in record.events:
-            for page_id in _touched(reducer, event):
-                before.setdefault(page_id, reducer.page(page_id))
-            if isinstance(event, SequenceSubmitted):
-                slots = event.num_prompt_tokens + event.max_new_tokens
-                reservations[event.seq_id] = -(-slots // size)
-            elif isinstance(event, SequenceAdmitted):
-                reserved += reservations[event.seq_id]
-            elif isinstance(event, SequencePreempted | SequenceFinished) and reducer.is_running(
-                event.seq_id
-            ):  # an aborted one may have been waiting
-                reserved -= reservations[event.seq_id]
-            reducer.apply(event)
-        for page_id, old in before.items():
-            for page, sign in ((old, -1), (reducer.page(page_id), 1)):
-                active += sign * (page.state == "active")
-                cached += sign * (page.state == "cached")
-                waste += sign * (size - page.fill if page.state == "active" else 0)
-        rows.append((active, cached, waste, reserved))
-    table = np.array(rows, dtype=np.int64).reshape(-1, 4)  # [num_steps, 4]
+    table = np.array(trace.scan().pool, dtype=np.int64).reshape(-1, POOL_COLUMNS)  # [num_steps, 4]
     free = trace.header.num_pages - table[:, 0] - table[:, 1]
     return Occupancy(table[:, 0], table[:, 1], free, table[:, 2], table[:, 3])
 
@@ -118,30 +86,7 @@ def phases(trace: Trace) -> dict[int, tuple[Phase, ...]]:
     The state of a step is the one in which the sequence computed (a prompt done in one step was
     prefilling then, though it ends it decoding), or the last one if it computed nothing.
     """
-    # A lane is its changes, (first step, state), until the end is known: most sequences do nothing
-    # in most steps, so only those with an event in this step or the one before are looked at.
-    lanes: dict[int, list[tuple[int, str]]] = {}
-    states: dict[int, str] = {}
-    recent: set[int] = set()
-    for step, record in enumerate(trace.steps):
-        computed_in: dict[int, str] = {}
-        changed: set[int] = set()
-        for event in record.events:
-            if isinstance(event, SequenceSubmitted):
-                states[event.seq_id] = "waiting"
-                lanes[event.seq_id] = []
-                changed.add(event.seq_id)
-            elif isinstance(event, StateChanged):
-                states[event.seq_id] = event.state
-                changed.add(event.seq_id)
-            elif isinstance(event, SequenceScheduled | SlotsWritten):
-                computed_in[event.seq_id] = states[event.seq_id]
-        changed |= computed_in.keys()
-        for seq_id in recent | changed:
-            state = computed_in.get(seq_id, states[seq_id])
-            if not lanes[seq_id] or lanes[seq_id][-1][1] != state:
-                lanes[seq_id].append((step, state))
-        recent = changed
+    lanes = trace.scan().lanes
     return {seq_id: _phases_of(lane, trace.num_steps) for seq_id, lane in lanes.items()}
 
 
@@ -150,6 +95,30 @@ def _phases_of(lane: list[tuple[int, str]], num_steps: int) -> tuple[Phase, ...]
     return tuple(
         Phase(state, first, end - 1) for (first, state), end in zip(lane, ends, strict=True)
     )
+
+
+@remembered
+def last_tables(trace: Trace) -> dict[int, tuple[str, ...]]:
+    """seq_id -> the names of its pages, in order, when it finished; of those that have. The pages
+    are let go of right after, so no snapshot of a finished sequence has them."""
+    tables: dict[int, list[int]] = {}
+    generations = [0] * trace.header.num_pages
+    found: dict[int, tuple[str, ...]] = {}
+    for record in trace.steps:
+        for event in record.events:
+            if isinstance(event, PageAllocated | PageShared):
+                tables.setdefault(event.seq_id, []).append(event.page_id)
+                if isinstance(event, PageAllocated):
+                    generations[event.page_id] = event.generation
+            elif isinstance(event, PageCopied):
+                tables[event.seq_id][event.logical_index] = event.page_id
+                generations[event.page_id] = event.generation
+            elif isinstance(event, PageReleased):
+                tables[event.seq_id].remove(event.page_id)
+            elif isinstance(event, SequenceFinished):
+                held = tables.get(event.seq_id, ())
+                found[event.seq_id] = tuple(page_label(i, generations[i]) for i in held)
+    return found
 
 
 class PageMoment(NamedTuple):
@@ -171,19 +140,8 @@ def _histories(trace: Trace) -> dict[int, tuple[PageMoment, ...]]:
     reducer = Reducer(trace.header.num_pages, trace.header.block_size)
     for step, record in enumerate(trace.steps):
         for number, event in enumerate(record.events, start=1):
-            for page_id in _touched(reducer, event):
+            for page_id in touched_pages(reducer, event):
                 entry = PageMoment(Moment(step, number), event)
                 histories.setdefault(page_id, []).append(entry)
             reducer.apply(event)
     return {page_id: tuple(moments) for page_id, moments in histories.items()}
-
-
-def _touched(reducer: Reducer, event: Event) -> tuple[int, ...]:
-    """The pages that `event`, about to be applied, changes."""
-    match event:
-        case SlotsWritten():
-            return tuple(reducer.written_page_ids(event))
-        case PageEvicted() | PageAllocated() | PageShared() | PageHashed() | PageReleased():
-            return (event.page_id,)
-        case _:
-            return ()

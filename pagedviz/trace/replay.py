@@ -23,6 +23,7 @@ from pagedviz.engine.events import (
     Emit,
     Emitted,
     SequenceFinished,
+    SequenceForked,
     SequenceSubmitted,
     SlotsWritten,
 )
@@ -33,7 +34,7 @@ from pagedviz.trace.attention_tap import AttentionModel, AttentionTap, Weights
 from pagedviz.trace.changed_limits import limits_changed_before
 from pagedviz.trace.compare import compare_step
 from pagedviz.trace.engine_copy import copy_engine
-from pagedviz.trace.scripts import scripts
+from pagedviz.trace.scripts import Script, scripts
 from pagedviz.trace.trace import Moment, Trace
 
 CHECKPOINT_EVERY = 16
@@ -200,26 +201,55 @@ class Replay:
         for event in recorded:
             if isinstance(event, SequenceSubmitted):
                 self._submit(engine, event)
+            elif isinstance(event, SequenceForked) and self._scripts[event.seq_id].is_command:
+                self._fork(engine, event)
             elif isinstance(event, SequenceFinished) and event.reason == "aborted":
-                engine.abort(SeqId(event.seq_id))
+                self._abort(engine, SeqId(event.seq_id))
         engine.step()
         compare_step(step, recorded, emitted)
         emitted.clear()
 
+    def _abort(self, engine: Engine, seq_id: SeqId) -> None:
+        # The forks of one that was aborted have ended with it.
+        if engine.sequences.get(seq_id).is_active:
+            engine.abort(seq_id)
+
     def _submit(self, engine: Engine, event: SequenceSubmitted) -> None:
-        script = self._scripts[event.seq_id]
-        output = list(script.output)
-        if self._tap is None:
-            # Without a model all tokens must be given; those never recorded are never reached.
-            output += [0] * (event.max_new_tokens - len(output))
+        script, limit = self._scripts[event.seq_id], event.max_new_tokens
         engine.submit(
             list(event.prompt_ids),
             SamplingParams(stop_ids=script.stop_ids),
             event.max_new_tokens,
             adapter=event.adapter,
             name=event.name,
-            forced_ids=output,
+            # A search ranks its beams again: what it chose cannot be given to one of them alone.
+            forced_ids=None if event.beam_width > 1 else self._output(event.seq_id, limit),
+            num_samples=event.num_samples,
+            beam_width=event.beam_width,
+            forced_forks=[
+                self._output(seq_id, limit) for seq_id in self._sample_ids(script, event)
+            ],
         )
+
+    def _fork(self, engine: Engine, event: SequenceForked) -> None:
+        script = self._scripts[event.seq_id]
+        engine.fork(
+            SeqId(event.parent_id),
+            SamplingParams(stop_ids=script.stop_ids),
+            name=event.name,
+            forced_ids=self._output(event.seq_id, event.max_new_tokens),
+        )
+
+    def _sample_ids(self, script: Script, event: SequenceSubmitted) -> list[int | None]:
+        """The further samples of a request; None for those that a trace ends before."""
+        missing = event.num_samples - 1 - len(script.samples)
+        return [*script.samples, *[None] * missing]
+
+    def _output(self, seq_id: int | None, limit: int) -> list[int]:
+        """The recorded tokens of a sequence. Without a model all must be given; those never
+        recorded are never reached."""
+        output = [] if seq_id is None else list(self._scripts[seq_id].output)
+        return output + [0] * (limit - len(output)) if self._tap is None else output
 
 
 def last_computed(trace: Trace, moment: Moment, seq_id: int) -> int | None:

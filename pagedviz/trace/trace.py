@@ -6,7 +6,8 @@
 
 Invariants: a trace only grows; a snapshot once given never changes; the index costs memory in
 proportion to the events, however large the pool; moments that are not recorded raise
-MomentNotFound. A trace may be read by several threads, as the sessions of one app do.
+MomentNotFound. A trace may be read by several threads, as the sessions of one app do; one that
+still grows is not handed to them, but a `copy` of it, which does not.
 """
 
 from __future__ import annotations
@@ -23,15 +24,22 @@ from pagedviz.engine.errors import MomentNotFound, TraceFormatError
 from pagedviz.engine.events import Emitted, Event
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.state_hash import state_hash, updated_state_hash
-from pagedviz.trace.packed import PackedEvents, pack_events, unpack_events
+from pagedviz.trace.packed import (
+    Candidates,
+    PackedStep,
+    pack_step,
+    unpack_events,
+    unpack_step,
+)
 from pagedviz.trace.reducer import Reducer
+from pagedviz.trace.scan import Scan
 
 INDEX_EVERY = 32
 # A snapshot of a large pool waits for more events than 32 steps may bring: one per this many items
 # that it does not share with the one before. It bounds the index at some 64 bytes an event.
 _ITEMS_PER_EVENT = 8
 
-Candidates = tuple[tuple[int, float], ...]
+__all__ = ["Candidates", "FoldedStep", "KvShape", "Moment", "StepRecord", "Trace", "TraceHeader"]
 
 
 class KvShape(NamedTuple):
@@ -43,12 +51,20 @@ class KvShape(NamedTuple):
     dtype_bytes: int | None = None
 
 
+class Bookmark(NamedTuple):
+    """A moment that somebody gave a name; step and event as in Moment."""
+
+    step: int
+    event: int | None
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class TraceHeader:
     """What a trace says about the run as a whole; a foreign one may know the first two only.
 
     settings: the engine's. scenario_settings: what differed from the named scenario, as JSON
-    values. model: a name to show. kv: shape of the cache.
+    values. model: a name to show. kv: shape of the cache. bookmarks: of whoever saved the file.
     """
 
     num_pages: int
@@ -59,6 +75,7 @@ class TraceHeader:
     scenario_settings: Mapping[str, Any] | None = None
     model: str | None = None
     kv: KvShape | None = None
+    bookmarks: tuple[Bookmark, ...] = ()
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -69,9 +86,6 @@ class TraceHeader:
                 f"the header says {self.num_pages} pages of {self.block_size} slots, its settings "
                 f"{settings.num_pages} pages of {settings.block_size}"
             )
-
-
-PackedStep = tuple[PackedEvents, Mapping[int, Candidates] | None]
 
 
 class StepRecord(NamedTuple):
@@ -118,6 +132,7 @@ class Trace:
         self._events_since_mark = 0
         self._last: tuple[Moment, Snapshot] | None = None
         self._last_hash: tuple[Snapshot, int] | None = None
+        self._scan = Scan(header.num_pages, header.block_size)
         for record in steps:
             self.append(record)
 
@@ -159,16 +174,20 @@ class Trace:
 
     def record(self, step: int) -> StepRecord:
         """MomentNotFound if the step is not recorded."""
-        packed, logprobs = self._packed_step(step)
-        return StepRecord(unpack_events(packed), logprobs)
+        return StepRecord(*unpack_step(self._packed_step(step)))
 
     def events(self, step: int) -> tuple[Event, ...]:
         """MomentNotFound if the step is not recorded."""
-        return unpack_events(self._packed_step(step)[0])
+        return unpack_events(self._packed_step(step))
 
     def num_events(self, step: int) -> int:
         """MomentNotFound if the step is not recorded."""
-        return len(self._packed_step(step)[0][0])
+        return len(self.kinds(step))
+
+    def kinds(self, step: int) -> bytes:
+        """What kinds the events of a step are, each its place in EVENT_TYPES, without the price of
+        the events. MomentNotFound if the step is not recorded."""
+        return self._packed_step(step).kinds
 
     def _packed_step(self, step: int) -> PackedStep:
         if not 0 <= step < self._num_steps:
@@ -180,7 +199,7 @@ class Trace:
         with self._lock:
             while len(self._packed) <= step:
                 emitted, logprobs = self._recent.popleft()
-                self._packed.append((pack_events(emitted), logprobs))
+                self._packed.append(pack_step(emitted, logprobs))
             return self._packed[step]
 
     def at(self, step: int, event: int | None = None) -> Snapshot:
@@ -216,6 +235,29 @@ class Trace:
         """Build the index to the end. TraceFormatError names the first event that does not fit."""
         with self._lock:
             self._extend_index(self.num_steps)
+
+    def copy(self) -> Trace:
+        """What is recorded so far, as a trace that does not grow with this one. Costs memory in
+        proportion to the steps, not to the events: these are shared. Raises as `fold` does."""
+        with self._lock:
+            self.scan()
+            copied = Trace(self.header)
+            # Asking for the last step has packed them all.
+            copied._packed = list(self._packed)
+            copied._num_steps = copied._num_folded = self._num_steps
+            copied._tail = Reducer.from_snapshot(self._tail.snapshot())
+            copied._marks, copied._mark_steps = list(self._marks), list(self._mark_steps)
+            copied._events_since_mark = self._events_since_mark
+            copied._scan = self._scan.copy()
+            return copied
+
+    def scan(self) -> Scan:
+        """What queries gather step by step, up to the last one. Raises as `fold` does."""
+        with self._lock:
+            self.fold()  # events that do not fit together have no answers
+            while self._scan.num_steps < self._num_steps:
+                self._scan.add(self.events(self._scan.num_steps))
+            return self._scan
 
     def walk(self, start: int = 0) -> Iterator[FoldedStep]:
         """Every step from `start` with the states around it, each event folded once."""

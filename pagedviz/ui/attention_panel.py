@@ -36,7 +36,7 @@ def draw_attention(view: View, theme: Theme, row: DeltaGenerator) -> None:
     seq_id = chosen_sequence(view, snapshot)
     with row:
         _sequence_choice(view, snapshot, seq_id)
-    attention = replay_of(view.run).attention(view.moment, seq_id)
+    attention = replay_of(view.run, view.moment.step).attention(view.moment, seq_id)
     if attention is None:
         st.caption(f"seq:{seq_id} has computed nothing yet, so it has looked at nothing: step on")
         return
@@ -61,10 +61,12 @@ def _draw(
     said = attention_sentence(shares, longest, token_text)
     st.html(draw_sentence(decorate(said, places(trace.final), len(theme.hues))))
     st.html(draw_attended_text(shares, longest, token_text, place % len(theme.hues)))
+    if not view.looking.shows_charts:
+        return
     by_page, by_token = st.columns((2, 3), gap="small")
     num_pages = -(-len(longest) // size)
     with by_page, st.container(border=True, gap=None):
-        st.html('<div class="strip"><h2>By page \u00b7 root scale</h2></div>')
+        st.html('<div class="strip"><h2>By page of its table \u00b7 root scale</h2></div>')
         st.plotly_chart(
             page_share_chart(shares, num_pages, theme, place, HEIGHT),
             key=f"attention by page {theme.name}",

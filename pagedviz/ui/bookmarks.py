@@ -7,18 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from pagedviz.trace.trace import Moment, Trace
-
-MOST_BOOKMARKS = 50
-MAX_NAME_CHARS = 60
-
-
-class Bookmark(NamedTuple):
-    step: int
-    event: int | None
-    name: str
+from pagedviz.trace.header_codec import MAX_BOOKMARK_NAME, MAX_BOOKMARKS
+from pagedviz.trace.trace import Bookmark, Moment, Trace
 
 
 def moment_of(trace: Trace, step: Any, event: Any) -> Moment | None:
@@ -37,20 +29,27 @@ def read_bookmarks(rows: Any, trace: Trace) -> tuple[Bookmark, ...]:
     if not isinstance(rows, list):
         return ()
     found = []
-    for row in rows[:MOST_BOOKMARKS]:
+    for row in rows[:MAX_BOOKMARKS]:
         fields = [row.get(key) for key in Bookmark._fields] if isinstance(row, Mapping) else row
         if not isinstance(fields, list) or len(fields) != len(Bookmark._fields):
             continue
         step, event, name = fields
         moment = moment_of(trace, step, event)
-        if moment is not None and isinstance(name, str) and name.strip():
-            found.append(Bookmark(*moment, name.strip()[:MAX_NAME_CHARS]))
+        if moment is not None and (name := _readable(name)):
+            found.append(Bookmark(*moment, name))
     return tuple(found)
 
 
 def bookmarks_text(bookmarks: Iterable[Bookmark]) -> str:
     """For an address."""
     return json.dumps(list(bookmarks), ensure_ascii=False, separators=(",", ":"))
+
+
+def _readable(name: Any) -> str:
+    """Without the half characters that JSON can hold and no file or address may."""
+    if not isinstance(name, str):
+        return ""
+    return name.encode("utf-8", "ignore").decode("utf-8").strip()[:MAX_BOOKMARK_NAME].strip()
 
 
 def _is_number(value: Any) -> bool:

@@ -29,7 +29,7 @@ CHART_HEIGHT = 240
 
 
 @st.cache_resource(show_spinner=False, max_entries=64)
-def _charts(key: RunKey, theme: Theme, _trace: Trace) -> tuple[Any, Any]:
+def _charts(key: RunKey, num_steps: int, theme: Theme, _trace: Trace) -> tuple[Any, Any]:
     """The two figures of a run. Building them takes longer than the rest of a rerun."""
     return state_chart(_trace, theme, CHART_HEIGHT), occupancy_chart(_trace, theme, CHART_HEIGHT)
 
@@ -38,7 +38,7 @@ def draw_charts(view: View, theme: Theme) -> None:
     """State transitions and pool occupancy."""
     run = view.run
     share = cursor_share(view.moment, run.trace)
-    states, occupancy = _charts(run.key, theme, run.trace)
+    states, occupancy = _charts(run.key, run.trace.num_steps, theme, run.trace)
     pool = pool_map(run.trace.at(*view.moment), run.token_text)
     words = occupancy_words(run.trace, view.moment.step, pool)
     left, right = st.columns(2, gap="small")

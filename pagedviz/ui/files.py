@@ -11,16 +11,21 @@ import hashlib
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.errors import TraceFormatError
 from pagedviz.scenarios import Scenario
-from pagedviz.trace.codec import loads
+from pagedviz.trace.codec import ReadLimits, loads
 from pagedviz.trace.trace import Trace
+from pagedviz.ui.recording import Recorded
 from pagedviz.ui.runs import PAGE_LIMIT, RecordedRun, RunKey, as_recorded
 
 MAX_MEGABYTES = 10
+# A line is read whole before it is checked, and takes up to thirty times its size while it is.
+MAX_LINE_BYTES = 1_000_000
 MAX_STEPS = 5_000
 MAX_EVENTS = 100_000
 MAX_SEQUENCES = 128
 MAX_TOKENS = 50_000
+MAX_CANDIDATES = 400_000
 _MAX_TITLE = 80
+_MAX_STEM = 60
 FILE = "file"
 
 
@@ -35,7 +40,10 @@ def open_trace(name: str, data: bytes) -> RecordedRun:
     num_lines = data.count(b"\n")
     if num_lines > MAX_STEPS + 2:
         raise _too_much(num_lines, "lines", MAX_STEPS)
-    trace = loads(data, max_events=MAX_EVENTS)
+    limits = ReadLimits(
+        MAX_LINE_BYTES, MAX_EVENTS, PAGE_LIMIT, MAX_SEQUENCES, MAX_TOKENS, MAX_CANDIDATES
+    )
+    trace = loads(data, limits)
     _check_size(trace)
     header = trace.header
     title = "".join(c for c in name if c.isprintable())[:_MAX_TITLE] or "a trace file"
@@ -51,22 +59,24 @@ def open_trace(name: str, data: bytes) -> RecordedRun:
         table={},
     )
     digest = hashlib.blake2s(data, digest_size=16).hexdigest()
-    return as_recorded(RunKey(FILE, file=digest), scenario, trace, None)
+    return as_recorded(RunKey(FILE, file=digest), scenario, Recorded(trace))
 
 
 def _check_size(trace: Trace) -> None:
     """What one screen can draw."""
     if not trace.num_steps:
         raise TraceFormatError("the trace has a header but no steps, so there is nothing to show")
-    if trace.header.num_pages > PAGE_LIMIT:
-        raise _too_much(trace.header.num_pages, "pages", PAGE_LIMIT)
-    sequences = trace.final.sequences
-    if len(sequences) > MAX_SEQUENCES:
-        raise _too_much(len(sequences), "sequences", MAX_SEQUENCES)
-    num_tokens = sum(view.num_tokens for view in sequences)
+    num_tokens = sum(view.num_tokens for view in trace.final.sequences)
     if num_tokens > MAX_TOKENS:
         raise _too_much(num_tokens, "tokens", MAX_TOKENS)
 
 
 def _too_much(number: int, what: str, limit: int) -> TraceFormatError:
     return TraceFormatError(f"the trace has {number:,} {what}; up to {limit:,} are opened here")
+
+
+def file_stem(run: RecordedRun) -> str:
+    """How a file made of a run is called, without what comes after the dot."""
+    name = run.scenario.title.removesuffix(".jsonl") if run.key.file else run.scenario.name
+    safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in name).strip("-")
+    return safe[:_MAX_STEM] or "run"

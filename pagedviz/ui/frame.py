@@ -10,16 +10,31 @@ from html import escape
 from pathlib import Path
 
 from pagedviz.views.charts import MARGIN_BOTTOM, MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP
-from pagedviz.views.theme import Theme
+from pagedviz.views.theme import DARK, LIGHT
+
+
+def in_both(light: str, dark: str) -> str:
+    """A colour that follows the page at once: the server hears of a new theme at the next rerun."""
+    return f"light-dark({light},{dark})"
 
 
 @cache
-def frame_style(theme: Theme) -> str:
-    """The `<style>` element of a theme."""
+def frame_style() -> str:
+    """The `<style>` element."""
     names = ("background", "surface", "text", "quiet", "line", "accent")
-    values = "".join(f"--{name}:{getattr(theme, name)};" for name in names)
+    values = "".join(
+        f"--{name}:{in_both(getattr(LIGHT, name), getattr(DARK, name))};" for name in names
+    )
     rules = Path(__file__).with_name("frame.css").read_text(encoding="utf-8")
     return f"<style>:root{{{values}}}\n{rules}</style>"
+
+
+@cache
+def presenter_style() -> str:
+    """Hides all that stands around the board. It is drawn still: the board would be placed anew if
+    what comes before it went away."""
+    rules = Path(__file__).with_name("presenter.css").read_text(encoding="utf-8")
+    return f"<style>{rules}</style>"
 
 
 def draw_title(title: str, is_changed: bool) -> str:

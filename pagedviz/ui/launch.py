@@ -12,16 +12,22 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from pagedviz.engine.errors import PagedVizError
+from pagedviz.ui.server_limits import ServerLimits, environment, limits
 
 HERE = Path(__file__).resolve().parent
 SCRIPT = HERE / "app.py"
 DEFAULT_HOST = "localhost"
+EVERY_INTERFACE = "0.0.0.0"
+_EVERY = (EVERY_INTERFACE, "::")
+# Reserved for documentation (RFC 5737), so no machine has it.
+_NOWHERE = ("203.0.113.1", 9)
 DEFAULT_PORTS = range(8501, 8551)
 
 
@@ -38,12 +44,22 @@ class PortTaken(LaunchError):
         self.port = port
 
 
-def launch(host: str = DEFAULT_HOST, port: int | None = None) -> None:
+def launch(
+    host: str | None = None,
+    port: int | None = None,
+    workshop: bool = False,
+    sessions: int | None = None,
+) -> None:
     """Serve the app until Ctrl-C; prints its address in one line once it listens.
 
     `port=None` takes the first free one from 8501 on, `port=0` one that the system picks.
-    Raises LaunchError when the host is not this machine's or the given port cannot be had.
+    `workshop` listens on the local network, with limits for a room full of people; `sessions` is
+    the most of them at a time. `host=None` is localhost, or every interface for a workshop.
+    Raises LaunchError when the host is not this machine's or the given port cannot be had, and
+    LimitsError for limits in the environment that make no sense.
     """
+    granted = _grant(workshop, sessions)
+    host = host or (EVERY_INTERFACE if granted.workshop else DEFAULT_HOST)
     chosen = first_free_port(host) if port is None else port
     try_port(host, chosen)
     # uvicorn would print four lines of its own around ours.
@@ -54,14 +70,20 @@ def launch(host: str = DEFAULT_HOST, port: int | None = None) -> None:
         # Entered when the socket listens already: the address answers, and server.port is the
         # real one even when 0 was asked for.
         # flush: whoever reads a pipe waits for this line.
-        where = address(host, st.get_option("server.port"))
+        port = st.get_option("server.port")
+        is_open = granted.workshop and host in _EVERY
+        found = network_address() if is_open else None
+        where = address(found or host, port)
         print(f"pagedviz runs at {where} (Ctrl-C stops it)", flush=True)
+        if granted.workshop:
+            print(workshop_words(granted, is_open and found is None, port), flush=True)
         yield {}
 
     # Streamlit takes settings from the folder of sys.argv[0] and puts that folder first on
     # sys.path. Ours beside SCRIPT must win over whatever lies beside bin/pagedviz; and with
     # `python -m pagedviz` it would be pagedviz/ itself, where `import trace` finds our package.
     sys.argv = [str(SCRIPT)]
+    os.environ.update(environment(granted))  # every session reads them there
     app = st.App(SCRIPT, lifespan=announce)
     try:
         app.run(
@@ -75,9 +97,47 @@ def launch(host: str = DEFAULT_HOST, port: int | None = None) -> None:
         print("\npagedviz has stopped", flush=True)
 
 
+def _grant(workshop: bool, sessions: int | None) -> ServerLimits:
+    """The limits that the environment and the command line ask for."""
+    asked = {"PAGEDVIZ_WORKSHOP": "on"} if workshop else {}
+    granted = limits({**os.environ, **asked})
+    if sessions is not None:
+        granted = replace(granted, sessions=sessions)
+    return granted
+
+
+def workshop_words(granted: ServerLimits, is_lost: bool, port: int) -> str:
+    sentence = (
+        f"Workshop: up to {granted.sessions} people on this network can open that address; "
+        f"{granted.recorded_steps} steps of a run are recorded, charts are "
+        f"{'on' if granted.charts else 'off until somebody turns them on'}"
+    )
+    if not is_lost:
+        return sentence
+    return (
+        f"{sentence}\nThis machine's address on the network could not be found: look it up in the "
+        f"system's settings and give out http://<address>:{port}"
+    )
+
+
+def network_address() -> str | None:
+    """The address under which others on the local network reach this machine; None if unknown.
+
+    Nobody is contacted: connecting a datagram socket sends nothing, it only asks the routing table
+    which of this machine's addresses would be used.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_NOWHERE)
+        except OSError:  # no route: not on a network
+            return None
+        found: str = probe.getsockname()[0]
+    return None if found.startswith("127.") or found == EVERY_INTERFACE else found
+
+
 def address(host: str, port: int) -> str:
     """What to type into a browser on this machine to reach a server bound to `host`."""
-    if host in ("0.0.0.0", "::"):  # every interface of this machine
+    if host in _EVERY:
         host = "localhost"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

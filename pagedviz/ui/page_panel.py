@@ -113,13 +113,16 @@ def _tensors(view: View, theme: Theme, report: PageReport, row: DeltaGenerator) 
     if not report.fill:
         st.caption(f"{report.label} holds no keys and values at this moment")
         return
+    if not view.looking.shows_charts:
+        st.caption("Keys and values are drawn when charts are on, on the Step screen")
+        return
     size = view.run.trace.header.block_size
-    tensors = replay_of(view.run).page_tensors(view.moment, report.page_id)
+    tensors = replay_of(view.run, view.moment.step).page_tensors(view.moment, report.page_id)
     layer = min(view.looking.layer, len(tensors.keys) - 1)
     with row:
         _layer_choice(len(tensors.keys), layer)
     height = 60 + 15 * min(size, _BIG)
-    keys, values, norms = st.columns((5, 5, 2), gap="small")
+    keys, values, norms = st.columns((9, 9, 5), gap="small")
     for column, name, tensor in (
         (keys, "Keys", tensors.keys[layer]),
         (values, "Values", tensors.values[layer]),

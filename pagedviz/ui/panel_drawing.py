@@ -59,7 +59,8 @@ def draw_page_card(report: PageReport, num_hues: int) -> str:
     held = f"<ul>{owners}</ul>" if owners else f"<p>{_unowned(report)}</p>"
     slots = "".join(_slot(slot) for slot in report.slots)
     return (
-        f'<div class="panel card" data-testid="page-card" data-page="{report.page_id:d}">'
+        '<div class="panel card" data-testid="page-card" tabindex="0"'
+        f' data-page="{report.page_id:d}">'
         f"<h2><b>{report.label}</b> \u00b7 {report.state} \u00b7 {report.fill} of "
         f"{len(report.slots)} slots filled</h2>"
         f'<h3>Owners</h3>{held}<h3>Slots</h3><ol class="slotlist" start="0">{slots}</ol>'
@@ -123,7 +124,7 @@ def draw_table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: int
     """A plain table of texts; the last `numbers` columns are set to the right."""
     aligned = [len(heads) - i <= numbers for i in range(len(heads))]
     head = "".join(
-        f'<th scope="col"{_right(is_right)}>{escape(text)}</th>'
+        f'<th scope="col"{_right(is_right)}>{escape(text)}</th>' if text else "<td></td>"
         for text, is_right in zip(heads, aligned, strict=True)
     )
     body = "".join(

@@ -5,17 +5,22 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from pagedviz.ui.frame import in_both
 from pagedviz.views.pool_map import SLOTS_UP_TO
-from pagedviz.views.theme import Theme
+from pagedviz.views.theme import DARK, LIGHT
 
 
 @cache
-def panel_style(theme: Theme) -> str:
-    """The `<style>` element of a theme; goes with `frame_style`."""
-    values = "".join(f"--{name}:{getattr(theme, name)};" for name in ("empty", "strong", "middle"))
+def panel_style() -> str:
+    """The `<style>` element; goes with `frame_style`."""
+    values = "".join(
+        f"--{name}:{in_both(getattr(LIGHT, name), getattr(DARK, name))};"
+        for name in ("empty", "strong", "middle")
+    )
     hues = "".join(
-        f".h{number}{{--fill:{hue.fill};--ink:{hue.ink};--on-ink:{hue.on_ink}}}"
-        for number, hue in enumerate(theme.hues)
+        f".h{number}{{--fill:{in_both(light.fill, dark.fill)};--ink:{in_both(light.ink, dark.ink)};"
+        f"--on-ink:{in_both(light.on_ink, dark.on_ink)}}}"
+        for number, (light, dark) in enumerate(zip(LIGHT.hues, DARK.hues, strict=True))
     )
     rules = "\n".join(
         Path(__file__).with_name(name).read_text(encoding="utf-8")

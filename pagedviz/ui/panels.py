@@ -28,6 +28,7 @@ _TITLES = {
     "what if": "What if",
     "none": "Nothing",
 }
+_CHARTS_HELP = "Plotly charts here and in the panels: a browser loads 4.7 MB for the first one"
 Draw = Callable[[View, Theme, DeltaGenerator], None]
 """What a panel is: it puts what it lets choose into the row given, and itself below."""
 
@@ -54,6 +55,7 @@ def draw_panels(view: View, theme: Theme) -> None:
             args=(f"panel {chosen}",),
             label_visibility="collapsed",
         )
+        _charts_choice(view, row)
         if chosen == "none":
             return
         draw_safely(_DRAW[chosen], view, theme, row)
@@ -70,6 +72,16 @@ def draw_safely(draw: Draw, view: View, theme: Theme, row: DeltaGenerator) -> No
         draw(view, theme, row)
     except (PagedVizError, ModelError) as error:
         st.info(plain(str(error)))
+
+
+def _charts_choice(view: View, row: DeltaGenerator) -> None:
+    key = "charts"
+    session.set_field(key, view.looking.shows_charts)
+    row.toggle("Charts", key=key, on_change=_charts_chosen, args=(key,), help=_CHARTS_HELP)
+
+
+def _charts_chosen(key: str) -> None:
+    session.view().looking.charts = session.field(key)
 
 
 def _chosen(key: str) -> None:

@@ -32,7 +32,7 @@ def draw_pool(board: Board, num_hues: int) -> str:
         f" {pool.num_active} active, {pool.num_cached} cached, {pool.num_free} free</h2>"
         f'<div class="pages by-{pool.detail}{room}" role="list"'
         f' style="--columns:{pool.columns};--rows:{rows};--across:{slots_across}">{cells}</div>'
-        f'<p class="next">Free queue, next first: {_free_queue(board.queues)}</p>'
+        f'<p class="next">{_free_queue(board.queues)}</p>'
         f'<p class="legend">{_LEGEND}</p>'
     )
 
@@ -48,13 +48,14 @@ _LEGEND = (
 
 def _free_queue(queues: Queues) -> str:
     if not queues.free_pages:
-        return "empty, the next page needed costs a preemption"
+        return "Free queue: empty, the next page needed costs a preemption"
     pages = " ".join(
         f'<span class="{"cached" if is_cached else "free"}">{label}</span>'
         for _, label, is_cached in queues.free_pages
     )
-    rest = queues.num_free - len(queues.free_pages)
-    return f"{pages}{f' and {rest} more' if rest else ''}"
+    more = " \u2026" if queues.num_free > len(queues.free_pages) else ""
+    # The count is in front: the end of the line may be cut off. Cached pages wait here too.
+    return f"Free queue of {queues.num_free}, next first: {pages}{more}"
 
 
 def _page(cell: PageCell, pool: PoolMap, num_hues: int) -> str:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from pagedviz.engine.errors import PagedVizError
 from pagedviz.model import ModelError
-from pagedviz.ui import session
+from pagedviz.ui import session, visitors
 from pagedviz.ui.screens import model, pages, prefix_cache, step, trace
 
 # A file of ours: a Material icon would be fetched from another machine.
@@ -56,7 +56,9 @@ def _settings(title: str) -> None:
 def _shower(name: str) -> Callable[[], None]:
     def show() -> None:
         try:
+            visitors.enter()
             session.view()
+            session.follow_address()
         except (PagedVizError, ModelError) as error:
             st.error(str(error))
             return

@@ -1,7 +1,8 @@
 """Runs scenarios and keeps what was recorded, for all sessions of a server.
 
-Invariants: a run is recorded whole before it is shown, up to STEP_LIMIT steps; runs are shared and
-only read; what differs from a scenario is part of a run's key, so equal settings share a run.
+Invariants: a scenario as it comes is recorded whole before it is shown; a changed one is shown with
+its first steps and recorded further by the worker; what is handed out is shared and only read; what
+differs from a scenario is part of a run's key, so equal settings share a run.
 """
 
 from __future__ import annotations
@@ -27,10 +28,15 @@ from pagedviz.scenarios import (
     scenario_names,
 )
 from pagedviz.trace.trace import Trace
+from pagedviz.ui.recording import Recorded, Recording
+from pagedviz.ui.server_limits import limits
+from pagedviz.ui.worker import Worker
 from pagedviz.views.words import TokenText, numbered
 
 MODEL_NAME = "tiny"
-STEP_LIMIT = 1000
+# Of a changed run, before it is shown; most runs are shorter.
+FIRST_STEPS = 256
+FIRST_SECONDS = 1.0
 # More pages than this cannot be told apart on a screen.
 PAGE_LIMIT = 4096
 _CHANGED_RUNS_KEPT = 24
@@ -70,7 +76,8 @@ class RunKey(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
     """context: tokens the model can hold. ended: why the recording stopped before everything had
-    finished, in one sentence."""
+    finished, in one sentence. is_growing: more is being recorded; `trace` stays as it is all the
+    same. can_go_on: somebody has stopped that."""
 
     key: RunKey
     scenario: Scenario
@@ -78,6 +85,23 @@ class RecordedRun:
     token_text: TokenText
     context: int
     ended: str | None
+    is_growing: bool = False
+    can_go_on: bool = False
+
+    @property
+    def version(self) -> tuple[int, bool]:
+        """What tells apart the states of one run that grows."""
+        return self.trace.num_steps, self.is_growing
+
+    @property
+    def hints(self) -> list[tuple[int, str]]:
+        """Steps worth a look, and why."""
+        return [
+            (hint.step, hint.text)
+            for hint in self.scenario.look_for
+            # In a branch something else may happen at those steps.
+            if hint.step < self.trace.num_steps and not self.key.is_branch
+        ]
 
 
 def key_for(scenario: str, overrides: Mapping[str, Any], changes: Iterable[Change] = ()) -> RunKey:
@@ -97,22 +121,52 @@ def _json(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
-def recorded_run(key: RunKey) -> RecordedRun:
-    """The run of a key, recorded now if nobody asked for it before.
+def recorded_run(key: RunKey, step: int = 0) -> RecordedRun:
+    """The run of a key as far as it is recorded by now, `step` included if the run has it.
 
     Raises PagedVizError or ModelError, one sentence each, if it cannot be run.
     """
-    return _changed_run(key) if key.is_changed else _original_run(key)
+    recording = recording_of(key)
+    recording.reach(step)
+    return as_recorded(key, recording.scenario, recording.now())
+
+
+def recording_of(key: RunKey) -> Recording:
+    """Begun now if nobody asked for it before. Raises as `recorded_run` does."""
+    return _changed_recording(key) if key.is_changed else _original_recording(key)
+
+
+def stop_recording(key: RunKey) -> None:
+    recording_of(key).stop()
+
+
+def go_on_recording(key: RunKey) -> None:
+    recording = recording_of(key)
+    recording.go_on()
+    _worker().add(recording)
 
 
 @st.cache_resource(show_spinner="Running the scenario")
-def _original_run(key: RunKey) -> RecordedRun:
-    return _record(key)
+def _original_recording(key: RunKey) -> Recording:
+    recording = _begin(key)
+    recording.reach(limits().recorded_steps)
+    return recording
 
 
 @st.cache_resource(show_spinner="Running the changed scenario", max_entries=_CHANGED_RUNS_KEPT)
-def _changed_run(key: RunKey) -> RecordedRun:
-    return _record(key)
+def _changed_recording(key: RunKey) -> Recording:
+    recording = _begin(key)
+    changes = parse_changes(json.loads(key.changes))
+    # What cannot be done is to be known before anything is shown.
+    recording.reach(max((change.step for change in changes), default=0))
+    recording.reach(FIRST_STEPS - 1, FIRST_SECONDS)
+    _worker().add(recording)
+    return recording
+
+
+@st.cache_resource(show_spinner=False)
+def _worker() -> Worker:
+    return Worker()
 
 
 @st.cache_resource(show_spinner="Loading the model")
@@ -121,7 +175,7 @@ def bundled_model() -> LanguageModel:
     return load_tiny()
 
 
-def _record(key: RunKey) -> RecordedRun:
+def _begin(key: RunKey) -> Recording:
     scenario = apply_settings(load_scenario(key.scenario), json.loads(key.overrides))
     changes = parse_changes(json.loads(key.changes))
     for settings in ({"num_pages": scenario.engine.num_pages}, *(c.settings for c in changes)):
@@ -133,19 +187,16 @@ def _record(key: RunKey) -> RecordedRun:
             )
     model = bundled_model()
     if key.is_branch:
-        parent = recorded_run(key.parent).trace
+        parent = recorded_run(key.parent, changes[-1].step).trace
         run: ScenarioRun = BranchRun(scenario, model, MODEL_NAME, parent, changes)
     else:
         run = ScenarioRun(scenario, model, MODEL_NAME)
-    while not run.is_done and run.trace.num_steps < STEP_LIMIT:
-        run.step()
-        if run.engine.is_stalled and len(run.seq_ids) == len(scenario.requests):
-            break
-    return as_recorded(key, run.scenario, run.trace, _ended(run))
+    return Recording(run, limits().recorded_steps)
 
 
-def as_recorded(key: RunKey, scenario: Scenario, trace: Trace, ended: str | None) -> RecordedRun:
+def as_recorded(key: RunKey, scenario: Scenario, recorded: Recorded) -> RecordedRun:
     """A trace with what the screens want to know about it as a whole. ModelError."""
+    trace = recorded.trace
     trace.fold()
     model = bundled_model()
     is_ours = trace.header.model == MODEL_NAME and model.tokenizer is not None
@@ -155,21 +206,7 @@ def as_recorded(key: RunKey, scenario: Scenario, trace: Trace, ended: str | None
         trace=trace,
         token_text=model.tokenizer.token_text if is_ours and model.tokenizer else numbered,
         context=model.max_seq_len,
-        ended=ended,
-    )
-
-
-def _ended(run: ScenarioRun) -> str | None:
-    if run.is_done:
-        return None
-    final = run.trace.final
-    if run.trace.num_steps >= STEP_LIMIT:
-        left = len(final.waiting) + len(final.running)
-        return (
-            f"Recording stopped at its limit of {STEP_LIMIT} steps; {left} sequences have not "
-            "finished"
-        )
-    return (
-        f"Recording stopped at step {run.trace.num_steps - 1}: {len(final.waiting)} waiting and "
-        "nothing runs, so no later step would differ"
+        ended=recorded.ended,
+        is_growing=recorded.is_growing,
+        can_go_on=recorded.can_go_on,
     )

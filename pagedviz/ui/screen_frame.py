@@ -9,12 +9,12 @@ import streamlit as st
 from pagedviz.engine.state_hash import format_state_hash
 from pagedviz.trace.trace import Moment
 from pagedviz.ui import session
-from pagedviz.ui.frame import draw_title, frame_style
-from pagedviz.ui.markdown import plain
+from pagedviz.ui.frame import frame_style
+from pagedviz.ui.messages import draw_messages
 from pagedviz.ui.panel_style import panel_style
 from pagedviz.ui.session import View
 from pagedviz.ui.setup import draw_setup
-from pagedviz.ui.what_if_panel import draw_branch
+from pagedviz.ui.title_row import draw_title_row
 from pagedviz.views.theme import LIGHT, THEMES, Theme
 
 
@@ -25,19 +25,14 @@ def current_theme() -> Theme:
 
 def draw_frame(content: Callable[[View, Theme], None], has_moment: bool = True) -> None:
     """A screen: title, then `content`. has_moment: whether it shows something of one moment."""
+    session.catch_up()
     view = session.view()
     session.publish()
     theme = current_theme()
-    st.html(frame_style(theme) + panel_style(theme))
+    st.html(frame_style() + panel_style())
     draw_setup(view.run)
-    with st.container(horizontal=True, vertical_alignment="center", key="title"):
-        is_edited = view.run.key.is_changed and not view.run.key.is_branch
-        st.html(draw_title(view.run.scenario.title, is_edited), width="content")
-        draw_branch(view)
-        if has_moment:
-            st.html(_position(view), width="content")
-    for problem in view.problems:
-        st.warning(plain(problem))
+    draw_title_row(view, _position(view) if has_moment else None)
+    draw_messages(view)
     if has_moment:
         _moment_bar(view)
     content(view, theme)

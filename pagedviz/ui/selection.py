@@ -1,6 +1,7 @@
-"""What a visitor looks at beside the moment: a page, a sequence, a layer and a head, a panel.
+"""What a visitor looks at beside the moment: a page, a sequence, a layer and a head, a panel; and
+whether as a presenter, large and without what a lecture does not need.
 
-    ?page=3&seq=1&layer=2&head=0&panel=page
+    ?page=3&seq=1&layer=2&head=0&panel=page&charts=off&presenter=on
 
 Invariants: only what differs from the defaults is in the address; reading never fails; whether such
 a page or sequence exists is for whoever shows it, since that changes with the moment.
@@ -11,18 +12,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pagedviz.ui.server_limits import limits
+
 PANELS = ("attention", "page", "what if", "none")
 
 
 @dataclass
 class Selection:
-    """None: nothing was chosen, show what suits the moment. head None: the mean of all heads."""
+    """None: nothing was chosen, show what suits the moment. head None: the mean of all heads.
+    charts None: what the server starts with."""
 
     page: int | None = None
     sequence: int | None = None
     layer: int = 0
     head: int | None = None
     panel: str = PANELS[0]
+    charts: bool | None = None
+    presenter: bool = False
+
+    @property
+    def shows_charts(self) -> bool:
+        """Whether whoever draws a chart may: without one the browser loads no library for it."""
+        return limits().charts if self.charts is None else self.charts
 
     def parameters(self) -> dict[str, str]:
         """For the address."""
@@ -32,6 +43,10 @@ class Selection:
             found["layer"] = str(self.layer)
         if self.panel != PANELS[0]:
             found["panel"] = self.panel.replace(" ", "-")
+        if self.charts is not None and self.charts != limits().charts:
+            found["charts"] = "on" if self.charts else "off"
+        if self.presenter:
+            found["presenter"] = "on"
         return found
 
     @classmethod
@@ -44,6 +59,8 @@ class Selection:
             _number(parameters.get("layer")) or 0,
             _number(parameters.get("head")),
             panel if panel in PANELS else PANELS[0],
+            {"on": True, "off": False}.get(parameters.get("charts", "")),
+            parameters.get("presenter") == "on",
         )
 
 

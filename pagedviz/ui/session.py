@@ -16,14 +16,25 @@ from typing import Any
 import streamlit as st
 
 from pagedviz.engine.errors import PagedVizError
+from pagedviz.engine.state_hash import format_state_hash
 from pagedviz.model import ModelError
 from pagedviz.scenarios import Change, parse_changes, scenario_names
 from pagedviz.trace.trace import Moment
 from pagedviz.ui.bookmarks import Bookmark, moment_of, read_bookmarks
-from pagedviz.ui.links import Link, make_link, read_link
-from pagedviz.ui.runs import RecordedRun, RunKey, key_for, recorded_run
+from pagedviz.ui.links import Link, make_link, other_state, read_link
+from pagedviz.ui.runs import (
+    RecordedRun,
+    RunKey,
+    go_on_recording,
+    key_for,
+    recorded_run,
+    stop_recording,
+)
 from pagedviz.ui.selection import Selection
 from pagedviz.ui.stepping import nearest
+
+# Of a run that grows, at least so many steps follow when somebody comes near its end.
+MORE_STEPS = 64
 
 
 @dataclass
@@ -31,7 +42,7 @@ class View:
     """moment: where the board rests. went_to: where the last command sent it, number go_id.
     by_event: one press was one event when it was sent there.
     problems: sentences for the visitor, gone with the next command. looking: at what in the panels
-    and on the other screens."""
+    and on the other screens. published: what was last written into the address."""
 
     run: RecordedRun
     moment: Moment
@@ -41,6 +52,7 @@ class View:
     bookmarks: tuple[Bookmark, ...] = ()
     problems: tuple[str, ...] = ()
     looking: Selection = dataclasses.field(default_factory=Selection)
+    published: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def run_name(self) -> str:
@@ -57,24 +69,48 @@ def view() -> View:
     """The view of this visitor; the first time, what the address asks for."""
     state: View | None = st.session_state.get("view")
     if state is None:
-        parameters = st.query_params.to_dict()
-        state = st.session_state["view"] = _open(read_link(parameters))
-        state.looking = Selection.read(parameters)
-        if "file" in parameters:
-            state.problems += (
-                f"This address was of the file {parameters['file'][:80]}: open it on the Trace "
-                "screen",
-            )
+        state = st.session_state["view"] = _opened(st.query_params.to_dict())
     return state
+
+
+def _opened(parameters: Mapping[str, str]) -> View:
+    state = _open(read_link(parameters))
+    state.looking = Selection.read(parameters)
+    if "file" in parameters:
+        state.problems += (
+            f"This address was of the file {parameters['file'][:80]}: open it on the Trace screen",
+        )
+    return state
+
+
+def follow_address() -> None:
+    """Go where the address says if the visitor has changed it: with Back, or by hand.
+
+    To be called when the whole script runs. An address that is not the one last written, while
+    nothing was commanded since, is the visitor's; an empty one is Streamlit's, which drops it on
+    the way to another screen.
+    """
+    state, parameters = view(), st.query_params.to_dict()
+    is_ours = not state.published or parameters in ({}, state.published)
+    if is_ours or "file" in parameters or _address() != state.published:
+        return
+    there = _opened(parameters)
+    state.looking = there.looking
+    state.run, state.problems, state.bookmarks = there.run, there.problems, there.bookmarks
+    state.go(there.moment)
 
 
 def publish() -> None:
     """Write the moment at rest into the address. While it moves the board says nothing: every
     address becomes an entry of the browser's history."""
-    address = {**moment_link(), **view().looking.parameters()}
+    address = view().published = _address()
     # Going to another screen empties the address, so it is compared with what it should be.
     if address != st.query_params.to_dict():
         st.query_params.from_dict(address)
+
+
+def _address() -> dict[str, str]:
+    return {**moment_link(), **view().looking.parameters()}
 
 
 def moment_link() -> dict[str, str]:
@@ -89,6 +125,7 @@ def moment_link() -> dict[str, str]:
         state.moment,
         state.bookmarks,
         json.loads(key.changes),
+        format_state_hash(state.run.trace.state_hash(*state.moment)),
     )
 
 
@@ -113,19 +150,30 @@ def _open(link: Link) -> View:
         lambda: first,
     ):
         try:
-            run = recorded_run(key())
+            run = recorded_run(key(), link.step or 0)
             break
         except (PagedVizError, ModelError) as error:
             if str(error) not in problems:
                 problems.append(str(error))
     else:
         raise PagedVizError(problems[-1])
+    if problems:
+        as_it_comes = "" if run.key.is_changed else " as it comes"
+        problems = [
+            f"Not all of this address makes sense, so \u201c{run.scenario.title}\u201d"
+            f"{as_it_comes} is shown: {'; '.join(problems)}"
+        ]
     moment, bookmarks = _start(run), ()
     if run.key.scenario == name:
         bookmarks = read_bookmarks(link.bookmarks, run.trace)
         if link.step is not None:
             moment, problem = nearest(run.trace, link.step, link.event)
             problems += [problem] if problem else []
+    # With a problem the moment is not the one asked for, and its sentence has said so.
+    if link.state is not None and not problems:
+        found = format_state_hash(run.trace.state_hash(*moment))
+        if found != link.state:
+            problems.append(other_state(moment, link.state, found))
     is_event = moment.event is not None
     return View(run, moment, moment, is_event, bookmarks=bookmarks, problems=tuple(problems))
 
@@ -157,6 +205,39 @@ def rest(step: Any, event: Any) -> None:
     if moment is not None and moment != state.moment:
         state.moment = moment
         state.problems = ()
+
+
+def grow(step: Any) -> None:
+    """Have what follows a step of the run on screen, which grows; nonsense is passed over."""
+    if isinstance(step, int) and not isinstance(step, bool):
+        catch_up(step + MORE_STEPS)
+
+
+def catch_up(step: int = 0) -> None:
+    """Take the run on screen as far as it is recorded by now, `step` included if it has it."""
+    state = view()
+    if not (state.run.is_growing or state.run.can_go_on):
+        return
+    try:
+        run = recorded_run(state.run.key, step)
+    except (PagedVizError, ModelError):
+        # What could not be done has become the reason why the recording ended.
+        run = recorded_run(state.run.key)
+    # Nobody may have kept the recording, and it was begun anew.
+    if run.trace.num_steps >= state.run.trace.num_steps:
+        state.run = run
+
+
+def stop_growing() -> None:
+    """Do not record the run on screen further."""
+    stop_recording(view().run.key)
+    catch_up()
+
+
+def go_on_growing() -> None:
+    """Record on, after a stop."""
+    go_on_recording(view().run.key)
+    catch_up()
 
 
 def keep_bookmarks(bookmarks: Any) -> None:
@@ -197,6 +278,11 @@ def to_parent() -> None:
         go(nearest(view().run.trace, changes[-1].step, None)[0])
 
 
+def dismiss() -> None:
+    """Take away what the visitor was told."""
+    view().problems = ()
+
+
 def refuse(problem: str) -> None:
     """Say why something was not done; what is on screen stays."""
     view().problems = (problem,)
@@ -205,7 +291,7 @@ def refuse(problem: str) -> None:
 def open_file(run: RecordedRun) -> None:
     """Show a trace that this visitor has opened."""
     state = view()
-    state.run, state.problems, state.bookmarks = run, (), ()
+    state.run, state.problems, state.bookmarks = run, (), run.trace.header.bookmarks
     state.go(Moment(0))
 
 
@@ -213,7 +299,7 @@ def _show(name: str, overrides: Mapping[str, Any], changes: Iterable[Change] = (
     """Whether the run could be made and is on screen."""
     state = view()
     try:
-        run = recorded_run(key_for(name, overrides, changes))
+        run = recorded_run(key_for(name, overrides, changes), state.moment.step)
     except (PagedVizError, ModelError) as error:
         state.problems = (f"Not applied: {error}",)
         return False

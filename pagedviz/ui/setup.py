@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from pagedviz.scenarios import Request, Scenario, load_scenario, scenario_names
+from pagedviz.scenarios import Request, Scenario
 from pagedviz.ui import session
 from pagedviz.ui.markdown import plain
 from pagedviz.ui.runs import RecordedRun, bundled_model
@@ -24,16 +24,6 @@ _NO_ADAPTER = "none: the model alone"
 def draw_setup(run: RecordedRun) -> None:
     """Everything in the sidebar."""
     with st.sidebar:
-        st.selectbox(
-            "Scenario",
-            scenario_names(),
-            format_func=lambda name: load_scenario(name).title,
-            index=None if run.key.file else scenario_names().index(run.key.scenario),
-            placeholder="Leave the file for a scenario",
-            key=f"scenario of {run.key.short}",
-            on_change=_scenario_chosen,
-            args=(f"scenario of {run.key.short}",),
-        )
         st.caption(plain(run.scenario.description))
         if run.key.is_changed:
             st.button(
@@ -44,10 +34,6 @@ def draw_setup(run: RecordedRun) -> None:
             )
         if not run.key.file:
             _draw_form(run)
-
-
-def _scenario_chosen(key: str) -> None:
-    session.open_scenario(session.field(key))
 
 
 def _draw_form(run: RecordedRun) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pagedviz.engine.ids import page_label
 from pagedviz.trace.replay import SequenceAttention
-from pagedviz.views.panel_charts import axis, panel_layout
+from pagedviz.views.panel_charts import axis, panel_figure
 from pagedviz.views.theme import Theme
 from pagedviz.views.words import TokenText, token, visible
 
@@ -95,8 +95,7 @@ def page_share_chart(
 ) -> go.Figure:
     """A bar per page of the sequence. num_pages: most that it ever has. place: its hue."""
     hue = theme.hue(place)
-    figure = go.Figure()
-    figure.add_bar(
+    bars = go.Bar(
         x=[page.logical_index for page in shares.pages],
         y=[math.sqrt(page.share) for page in shares.pages],
         marker={"color": hue.fill},
@@ -106,17 +105,15 @@ def page_share_chart(
             "%{customdata[3]:.1f} %<extra></extra>"
         ),
     )
-    figure.update_layout(panel_layout(theme, height))
     spacing = max(1, -(-num_pages // 16))
     shown = [page for page in shares.pages if page.logical_index % spacing == 0]
-    figure.update_xaxes(
-        **axis(theme),
-        range=[-0.5, max(num_pages, 4) - 0.5],
-        tickvals=[page.logical_index for page in shown],
-        ticktext=[f"{page.logical_index}<br>{page.label}" for page in shown],
-    )
-    figure.update_yaxes(**_percent_axis(theme))
-    return figure
+    pages = axis(theme) | {
+        "range": [-0.5, max(num_pages, 4) - 0.5],
+        "tickvals": [page.logical_index for page in shown],
+        "ticktext": [str(page.logical_index) for page in shown],
+        "tickangle": 0,
+    }
+    return panel_figure([bars], theme, height, pages, _percent_axis(theme))
 
 
 def token_share_chart(
@@ -130,32 +127,28 @@ def token_share_chart(
 ) -> go.Figure:
     """A bar per token, page boundaries as lines. The axis is as long as `token_ids`."""
     hue = theme.hue(place)
-    figure = go.Figure()
     texts = [
         [_short(token_ids[i], token_text), 100 * float(share)]
         for i, share in enumerate(shares.tokens)
     ]
-    figure.add_bar(
+    bars = go.Bar(
         x=list(range(len(shares.tokens))),
         y=[math.sqrt(float(share)) for share in shares.tokens],
         marker={"color": hue.fill, "line": {"width": 0}},
         customdata=texts,
         hovertemplate="token %{x} %{customdata[0]}: %{customdata[1]:.1f} %<extra></extra>",
     )
-    figure.update_layout(panel_layout(theme, height))
-    figure.update_layout(bargap=0.15)
     most = max(len(token_ids), 8)
     spacing = block_size * max(1, -(-most // (16 * block_size)))
     starts = list(range(0, most, spacing))
-    figure.update_xaxes(
-        **axis(theme),
-        range=[-0.5, most - 0.5],
-        tickvals=[start - 0.5 for start in starts],
-        ticktext=[str(start) for start in starts],
-    )
-    figure.update_xaxes(showgrid=True, gridcolor=theme.line)
-    figure.update_yaxes(**_percent_axis(theme))
-    return figure
+    tokens = axis(theme) | {
+        "range": [-0.5, most - 0.5],
+        "tickvals": [start - 0.5 for start in starts],
+        "ticktext": [str(start) for start in starts],
+        "showgrid": True,
+        "gridcolor": theme.line,
+    }
+    return panel_figure([bars], theme, height, tokens, _percent_axis(theme), {"bargap": 0.15})
 
 
 def _percent_axis(theme: Theme) -> dict[str, Any]:

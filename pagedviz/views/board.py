@@ -87,7 +87,7 @@ def moment_sentence(trace: Trace, moment: Moment, token_text: TokenText) -> str:
     if number == 0:
         return step_begins(step, trace.at(step, 0))
     if number is None:
-        return step_summary(step, record.events, trace.at(step), settings)
+        return step_summary(step, record.events, trace.at(step), settings, token_text)
     event = record.events[number - 1]
     following = record.events[number] if number < len(record.events) else None
     candidates: Candidates = ()

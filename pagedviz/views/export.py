@@ -19,6 +19,7 @@ from pagedviz.views.overview import overview
 from pagedviz.views.theme import DARK, LIGHT
 from pagedviz.views.words import TokenText
 
+_BYTES_PER_EVENT = 60
 _IMPORT = re.compile(r'from "\./([a-z_]+\.js)"')
 
 _START = """
@@ -34,15 +35,31 @@ const overview = await unpack(data.overview);
 const step = Math.min(number("step", data.moment[0]), overview.num_steps - 1);
 const event = asked.has("step") ? number("event", null) : data.moment[1];
 const moment = { step, event };
+let isPresenting = asked.get("presenter") === "on";
+let here = asked.has("step") ? moment : undefined;
+const note = () => {
+  const parts = here ? [`step=${here.step}`] : [];
+  if (here && here.event !== null) parts.push(`event=${here.event}`);
+  if (isPresenting) parts.push("presenter=on");
+  history.replaceState(null, "", `#${parts.join("&")}`);
+};
 const board = mount(document.getElementById("place"), {
   overview,
   moment,
   byEvent: event !== null,
+  hints: data.hints,
   bookmarks: data.bookmarks,
+  isPresenting,
   calls: {
     want: async (wanted) => board.addChunk(await unpack(data.chunks[wanted])),
-    rested: ({ step, event }) =>
-      history.replaceState(null, "", `#step=${step}${event === null ? "" : `&event=${event}`}`),
+    rested: (moment) => {
+      here = moment;
+      note();
+    },
+    presented: (on) => {
+      isPresenting = on;
+      note();
+    },
   },
 });
 board.addChunk(await unpack(data.chunks[Math.floor(step / overview.chunk_steps)]));
@@ -57,6 +74,7 @@ _PAGE = """<!doctype html>
 <style>
 body {{ margin: 6px 20px 10px; background: {light}; --above: 50px; }}
 h1 {{ font: 600 15px/34px system-ui, sans-serif; margin: 0; color: {light_text}; }}
+body:has(.presenter) h1 {{ display: none; }}
 @media (prefers-color-scheme: dark) {{
   body {{ background: {dark}; }} h1 {{ color: {dark_text}; }}
 }}
@@ -78,15 +96,17 @@ def export_html(
     assets: Mapping[str, str],
     moment: Moment | None = None,
     bookmarks: Sequence[Mapping[str, Any]] = (),
+    hints: Sequence[tuple[int, str]] = (),
 ) -> str:
     """assets: file name -> text, the modules of the board and board.css. moment: where it opens,
-    None = the end. The trace must have a step."""
+    None = the end. hints: (step, why it is worth a look). The trace must have a step."""
     moment = Moment(trace.num_steps - 1) if moment is None else moment
     data = {
         "overview": encode(overview(trace)),
         "chunks": [encode(chunk(trace, n, token_text)) for n in range(num_chunks(trace))],
         "moment": moment,
         "bookmarks": list(bookmarks),
+        "hints": list(hints),
     }
     modules = {
         f"board/{name}": _module(text) for name, text in assets.items() if name.endswith(".js")
@@ -102,6 +122,12 @@ def export_html(
         dark=DARK.background,
         dark_text=DARK.text,
     )
+
+
+def about_bytes(trace: Trace, assets: Mapping[str, str]) -> int:
+    """An estimate of the file's size, since only making it tells: the board's code, in base64, and
+    what the events of the bundled scenarios take on average."""
+    return sum(map(len, assets.values())) * 4 // 3 + _BYTES_PER_EVENT * trace.total_events
 
 
 def _module(text: str) -> str:

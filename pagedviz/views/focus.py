@@ -12,14 +12,17 @@ from typing import NamedTuple
 from pagedviz.engine.events import (
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
     PageShared,
     PrefixLookedUp,
+    SequenceForked,
     SequencePreempted,
     SequenceScheduled,
     SlotsWritten,
+    SwappedIn,
     TokenSampled,
 )
 from pagedviz.engine.snapshot import Snapshot
@@ -52,6 +55,12 @@ def focus(events: Sequence[Event], before: Snapshot) -> Focus:
             case PageAllocated() | PageShared():
                 tables.setdefault(event.seq_id, []).append(event.page_id)
                 page_ids.add(event.page_id)
+            case PageCopied():
+                tables[event.seq_id][event.logical_index] = event.page_id
+                page_ids.update((event.page_id, event.source_id))
+            case SequenceForked():
+                lengths[event.seq_id] = event.num_tokens
+                seq_ids.add(event.parent_id)
             case PageEvicted() | PageHashed():
                 page_ids.add(event.page_id)
             case PageReleased():
@@ -65,7 +74,7 @@ def focus(events: Sequence[Event], before: Snapshot) -> Focus:
                 seq_ids.add(event.by)
             case SequenceScheduled():
                 tokens.update(_span(event))
-            case SlotsWritten():
+            case SlotsWritten() | SwappedIn():
                 table = tables[event.seq_id]
                 tokens.update(_span(event))
                 slots.update(
@@ -85,7 +94,7 @@ def focus(events: Sequence[Event], before: Snapshot) -> Focus:
     return Focus(frozenset(page_ids), frozenset(slots), frozenset(seq_ids), frozenset(tokens))
 
 
-def _span(event: SequenceScheduled | SlotsWritten) -> list[tuple[int, int]]:
+def _span(event: SequenceScheduled | SlotsWritten | SwappedIn) -> list[tuple[int, int]]:
     return [
         (event.seq_id, position) for position in range(event.start, event.start + event.num_tokens)
     ]

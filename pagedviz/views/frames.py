@@ -30,14 +30,17 @@ from pagedviz.engine.events import (
     EVENT_TYPES,
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
     PageShared,
     PrefixLookedUp,
+    SequenceForked,
     SequencePreempted,
     SequenceScheduled,
     SlotsWritten,
+    SwappedIn,
     TokenSampled,
 )
 from pagedviz.engine.snapshot import Snapshot
@@ -103,6 +106,9 @@ def keyframe(snapshot: Snapshot) -> dict[str, Any]:
                 "page": view.page_ids,
                 "generation": view.generations,
                 "finish_reason": view.finish_reason,
+                "parent": view.parent_id,
+                "num_swapped": view.num_swapped,
+                "host": view.host_page_ids,
             }
             for view in snapshot.sequences
         ],
@@ -163,7 +169,7 @@ class _Writer:
             columns["lines"].append(self._line(event, before))
             columns["touched"].append(self._touched(event, before))
             self._write(tracker.apply(event))
-        summary = step_summary(step, events, tracker.before, settings)
+        summary = step_summary(step, events, tracker.before, settings, self._token_text)
         columns["ends"].append(self._phrases.phrase(summary))
         self._write(tracker.end_step())
 
@@ -203,6 +209,14 @@ class _Writer:
                 return _Touched([event.page_id], [])
             case PageAllocated() | PageShared() | PageHashed() | PageReleased():
                 return _Touched([event.page_id], [event.seq_id])
+            case PageCopied():
+                return _Touched([event.page_id, event.source_id], [event.seq_id])
+            case SequenceForked():
+                return _Touched([], [event.seq_id, event.parent_id])
+            case SwappedIn() if event.num_tokens:
+                slots = self._slots(event, before.block_size)
+                span = [event.seq_id, event.start, event.num_tokens]
+                return _Touched([page_id for page_id, _, _ in slots], [event.seq_id], span, slots)
             case PrefixLookedUp():
                 at = [event.seq_id, event.position, 1] if event.position is not None else 0
                 return _Touched(list(event.page_ids), [event.seq_id], at)
@@ -221,7 +235,7 @@ class _Writer:
             case _:
                 return _Touched([], [event.seq_id])
 
-    def _slots(self, event: SlotsWritten, size: int) -> tuple[list[int], ...]:
+    def _slots(self, event: SlotsWritten | SwappedIn, size: int) -> tuple[list[int], ...]:
         """[page id, first slot, number of slots] of each page written."""
         table = self._tracker.page_ids(event.seq_id)
         end = event.start + event.num_tokens

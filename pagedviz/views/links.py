@@ -59,6 +59,10 @@ class Links:
             changes.append(Change(self._path(id_), None, other))
         return changes
 
+    def insert_after(self, id_: int, other: int | None) -> list[Change]:
+        """Put `id_`, which is not in it, directly behind `other`; None = in front."""
+        return self.insert_before(id_, self._next[other])
+
     def remove(self, id_: int) -> list[Change]:
         """Take out an id that is in it."""
         following = self._next.pop(id_)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from pagedviz.engine.events import EVENT_TYPES
-from pagedviz.trace.queries import occupancy, phases
+from pagedviz.trace.costs import resumes
+from pagedviz.trace.queries import last_tables, occupancy, phases
 from pagedviz.trace.trace import Trace
 from pagedviz.views.frames import CHUNK_STEPS
 from pagedviz.views.lanes import most_at_once
@@ -53,6 +54,8 @@ def overview(trace: Trace, is_complete: bool = True) -> dict[str, Any]:
             [seq_id, [[phase.state, phase.first_step, phase.last_step] for phase in lane]]
             for seq_id, lane in phases(trace).items()
         ],
+        "resumes": [[*back.moment, back.seq_id, back.num_recomputed] for back in resumes(trace)],
+        "last_tables": last_tables(trace),
         "occupancy": {
             name: getattr(held, name).tolist()
             for name in ("active", "cached", "free", "waste", "contiguous")

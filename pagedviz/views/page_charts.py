@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from pagedviz.trace.replay import PageTensors
-from pagedviz.views.panel_charts import axis, panel_layout
+from pagedviz.views.panel_charts import axis, panel_figure
 from pagedviz.views.theme import Theme
 
 _NEGATIVE = {"light": "#5E3C99", "dark": "#B6A3E8"}
@@ -29,8 +29,7 @@ def kv_chart(
     fill, num_heads, head_dim = tensor.shape
     flat = tensor.reshape(fill, num_heads * head_dim)  # [fill, H * D]
     limit = _round_up(float(np.abs(flat).max(initial=0)))
-    figure = go.Figure()
-    figure.add_heatmap(
+    heat = go.Heatmap(
         z=np.round(flat, 3).tolist(),
         zmin=-limit,
         zmax=limit,
@@ -49,37 +48,33 @@ def kv_chart(
         ygap=1,
         hovertemplate=f"{name}, slot %{{y}}, column %{{x}}: %{{z:.3f}}<extra></extra>",
     )
-    figure.update_layout(panel_layout(theme, height))
     # Each head is a block of columns with its number in the middle and a line where it starts.
     middles = [head * head_dim + head_dim / 2 - 0.5 for head in range(num_heads)]
-    figure.update_layout(
-        shapes=[
-            {
-                "type": "line",
-                "x0": head * head_dim - 0.5,
-                "x1": head * head_dim - 0.5,
-                "y0": -0.5,
-                "y1": block_size - 0.5,
-                "line": {"color": theme.strong, "width": 1},
-            }
-            for head in range(1, num_heads)
-        ]
-    )
-    figure.update_xaxes(
-        **axis(theme),
-        range=[-0.5, num_heads * head_dim - 0.5],
-        tickvals=middles,
-        ticktext=[f"head {head}" for head in range(num_heads)],
-    )
-    figure.update_yaxes(**_slot_axis(block_size, theme))
-    return figure
+    lines = [
+        {
+            "type": "line",
+            "x0": head * head_dim - 0.5,
+            "x1": head * head_dim - 0.5,
+            "y0": -0.5,
+            "y1": block_size - 0.5,
+            "line": {"color": theme.strong, "width": 1},
+        }
+        for head in range(1, num_heads)
+    ]
+    columns = axis(theme) | {
+        "range": [-0.5, num_heads * head_dim - 0.5],
+        "tickvals": middles,
+        "ticktext": [f"head {head}" for head in range(num_heads)],
+    }
+    slots = _slot_axis(block_size, theme)
+    return panel_figure([heat], theme, height, columns, slots, {"shapes": lines})
 
 
 def norm_chart(
     tensors: PageTensors, layer: int, block_size: int, theme: Theme, height: int
 ) -> go.Figure:
     """Length of the key and of the value in each slot, mean over the heads of one layer."""
-    figure = go.Figure()
+    dots = []
     longest = 0.0
     for name, tensor, symbol, color in (
         ("key", tensors.keys, "circle", theme.text),
@@ -87,19 +82,19 @@ def norm_chart(
     ):
         norms = np.linalg.norm(tensor[layer], axis=-1).mean(axis=-1)  # [fill]
         longest = max(longest, float(norms.max(initial=0)))
-        figure.add_scatter(
-            x=[round(float(norm), 3) for norm in norms],
-            y=list(range(len(norms))),
-            mode="markers",
-            name=name,
-            marker={"symbol": symbol, "size": 8, "color": color},
-            hovertemplate=f"{name} of slot %{{y}}: %{{x:.2f}}<extra></extra>",
+        dots.append(
+            go.Scatter(
+                x=[round(float(norm), 3) for norm in norms],
+                y=list(range(len(norms))),
+                mode="markers",
+                name=name,
+                marker={"symbol": symbol, "size": 8, "color": color},
+                hovertemplate=f"{name} of slot %{{y}}: %{{x:.2f}}<extra></extra>",
+            )
         )
-    figure.update_layout(panel_layout(theme, height))
     limit = _round_up(longest)
-    figure.update_xaxes(**axis(theme), range=[0, limit * 1.04], tickvals=[0, limit / 2, limit])
-    figure.update_yaxes(**_slot_axis(block_size, theme))
-    return figure
+    lengths = axis(theme) | {"range": [0, limit * 1.04], "tickvals": [0, limit / 2, limit]}
+    return panel_figure(dots, theme, height, lengths, _slot_axis(block_size, theme))
 
 
 def _slot_axis(block_size: int, theme: Theme) -> dict[str, Any]:

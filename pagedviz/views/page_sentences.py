@@ -1,4 +1,5 @@
-"""Sentences for the events of a page: taken, shared, hashed, written, released, evicted.
+"""Sentences for the events of a page: taken, shared, copied, hashed, written, released,
+evicted.
 
 Invariants: as in sentences.py.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 from pagedviz.engine.events import (
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
@@ -25,6 +27,11 @@ def evicted(event: PageEvicted, context: Context) -> str:
     text = excerpt(page.token_ids, context.token_text)
     held = f"the cached text {text}" if text else "a cached prefix"
     head = f"the head of the free queue is {page.label}, which still held {held}, so that is"
+    if isinstance(following, PageCopied) and following.page_id == event.page_id:
+        return (
+            f"seq:{following.seq_id:d} needs a page for a copy: {head} evicted and no prompt can "
+            "find it any more"
+        )
     if isinstance(following, PageAllocated) and following.page_id == event.page_id:
         start = following.logical_index * before.block_size
         return (
@@ -46,9 +53,28 @@ def allocated(event: PageAllocated, context: Context) -> str:
     )
 
 
+def copied(event: PageCopied, context: Context) -> str:
+    before = context.before
+    source = page_name(before, event.source_id)
+    name = page_label(event.page_id, event.generation)
+    owners = event.source_ref_count
+    left = f"{owners} others still hold" if owners > 1 else "1 other still holds"
+    return (
+        f"seq:{event.seq_id:d} is about to write into {source}, which {left}: the "
+        f"{count(event.num_slots, 'slot')} written so far are copied to {name} from the head of "
+        f"the free queue, its own page {event.logical_index} from now on"
+    )
+
+
 def shared(event: PageShared, context: Context) -> str:
     before = context.before
     page = before.pages[event.page_id]
+    parent_id = before.sequence(event.seq_id).parent_id
+    if parent_id is not None and before.sequence(event.seq_id).num_computed:
+        return (
+            f"seq:{event.seq_id:d} holds {page.label} as its page {event.logical_index} too, as "
+            f"seq:{parent_id:d} does, from which it was forked: {event.ref_count} sequences read it"
+        )
     start = event.logical_index * before.block_size
     what = positions(start, before.block_size)
     if page.ref_count:

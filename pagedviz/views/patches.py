@@ -15,15 +15,18 @@ from typing import NamedTuple, cast
 from pagedviz.engine.events import (
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
     PageShared,
     SequenceAdmitted,
     SequenceFinished,
+    SequenceForked,
     SequencePreempted,
     SequenceSubmitted,
     SlotsWritten,
+    SwappedIn,
 )
 from pagedviz.engine.snapshot import PageView, SequenceView, Snapshot
 from pagedviz.trace.open_sequences import OpenSequence
@@ -37,6 +40,7 @@ _SCALARS = (
     "num_cached",
     "num_preemptions",
     "finish_reason",
+    "num_swapped",
 )
 # Events that change no field of any page, sequence or list.
 _QUIET = frozenset({"PrefixLookedUp", "AdmissionDeferred"})
@@ -76,19 +80,22 @@ class FieldTracker:
         if type(event).__name__ in _QUIET:
             reducer.apply(event)
             return ()
-        if isinstance(event, SequenceSubmitted):
+        if isinstance(event, SequenceSubmitted | SequenceForked):
             reducer.apply(event)
             index = self._num_sequences
             self._num_sequences += 1
             view = reducer.sequence(event.seq_id)
             assert isinstance(view, SequenceView)
             fields = [Change(path, None, value) for path, value in _sequence_fields(index, view)]
-            return (*fields, *self._links["waiting"].insert_before(event.seq_id, None))
+            place = "running" if reducer.is_running(event.seq_id) else "waiting"
+            return (*fields, *self._links[place].insert_before(event.seq_id, None))
         pages = {page_id: reducer.page(page_id) for page_id in self._touched(event)}
         seq_id = None if isinstance(event, PageEvicted) else event.seq_id
         old = None if seq_id is None else _Numbers.of(reducer.sequence(seq_id))
-        reducer.apply(event)
         changes: list[Change] = []
+        if isinstance(event, PageCopied):
+            changes += self._replaced(event)
+        reducer.apply(event)
         for page_id, page in pages.items():
             now = self._pages[page_id] = reducer.page(page_id)
             changes += _page_changes(page, now)
@@ -97,10 +104,21 @@ class FieldTracker:
         changes += self._list_changes(event)
         return tuple(changes)
 
+    def _replaced(self, event: PageCopied) -> Iterator[Change]:
+        """The one change of a page table that is not at its end; before it is applied."""
+        prefix, index = f"seq/{event.seq_id:d}", event.logical_index
+        generations = self._reducer.sequence(event.seq_id).generations
+        yield Change(f"{prefix}/page/{index}", event.source_id, event.page_id)
+        yield Change(f"{prefix}/generation/{index}", generations[index], event.generation)
+
     def _touched(self, event: Event) -> list[int] | tuple[int, ...]:
         match event:
             case SlotsWritten():
                 return self._reducer.written_page_ids(event)
+            case SwappedIn():
+                return self._reducer.written_page_ids(event) if event.num_tokens else ()
+            case PageCopied():
+                return (event.source_id, event.page_id)
             case PageEvicted() | PageAllocated() | PageShared() | PageHashed() | PageReleased():
                 return (event.page_id,)
             case _:
@@ -109,7 +127,7 @@ class FieldTracker:
     def _list_changes(self, event: Event) -> list[Change]:
         queue, waiting, running = (self._links[name] for name in ("queue", "waiting", "running"))
         match event:
-            case PageAllocated():
+            case PageAllocated() | PageCopied():
                 return queue.remove(event.page_id)
             case PageShared():
                 return queue.remove(event.page_id) if event.page_id in queue else []
@@ -120,7 +138,7 @@ class FieldTracker:
                 return left + running.insert_before(event.seq_id, None)
             case SequencePreempted():
                 left = running.remove(event.seq_id)
-                return left + waiting.insert_before(event.seq_id, waiting.head)
+                return left + waiting.insert_after(event.seq_id, event.behind)
             case SequenceFinished():
                 return (running if event.seq_id in running else waiting).remove(event.seq_id)
             case _:
@@ -135,6 +153,7 @@ class _Numbers(NamedTuple):
     num_pages: int
     last_page: int | None
     last_generation: int | None
+    host_page_ids: tuple[int, ...]
 
     @classmethod
     def of(cls, sequence: OpenSequence | SequenceView) -> _Numbers:
@@ -145,6 +164,7 @@ class _Numbers(NamedTuple):
             len(table),
             table[-1] if table else None,
             sequence.generations[-1] if table else None,
+            sequence.host_page_ids,
         )
 
     def changes(self, seq_id: int, sequence: OpenSequence | SequenceView) -> Iterator[Change]:
@@ -168,6 +188,12 @@ class _Numbers(NamedTuple):
         elif held < self.num_pages:
             yield Change(f"{prefix}/page/{held}", self.last_page, None)
             yield Change(f"{prefix}/generation/{held}", self.last_generation, None)
+        if sequence.host_page_ids != self.host_page_ids:
+            # A browser's list loses its end, so the last place goes first.
+            for index in reversed(range(len(self.host_page_ids))):
+                yield Change(f"{prefix}/host/{index}", self.host_page_ids[index], None)
+            for index, host_id in enumerate(sequence.host_page_ids):
+                yield Change(f"{prefix}/host/{index}", None, host_id)
 
 
 def _page_changes(old: PageView, new: PageView) -> Iterator[Change]:
@@ -193,7 +219,7 @@ def _hex(page_hash: int | None) -> str | None:
 
 
 def _sequence_fields(index: int, view: SequenceView) -> Iterator[tuple[str, int | str]]:
-    """Those of a sequence just submitted: it holds no page and has not finished."""
+    """Those of a sequence just submitted or forked: it holds no page and has not finished."""
     prefix = f"seq/{view.seq_id:d}"
     yield f"{prefix}/index", index
     yield f"{prefix}/name", view.name
@@ -210,6 +236,8 @@ def _sequence_fields(index: int, view: SequenceView) -> Iterator[tuple[str, int 
     yield f"{prefix}/num_scheduled", view.num_scheduled
     yield f"{prefix}/num_cached", view.num_cached
     yield f"{prefix}/num_preemptions", view.num_preemptions
+    if view.parent_id is not None:
+        yield f"{prefix}/parent", view.parent_id
 
 
 class _State:

@@ -13,6 +13,7 @@ from pagedviz.engine.events import (
     AdmissionDeferred,
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
@@ -20,11 +21,14 @@ from pagedviz.engine.events import (
     PrefixLookedUp,
     SequenceAdmitted,
     SequenceFinished,
+    SequenceForked,
     SequencePreempted,
     SequenceScheduled,
     SequenceSubmitted,
     SlotsWritten,
     StateChanged,
+    SwappedIn,
+    SwappedOut,
     TokenSampled,
 )
 from pagedviz.views import page_sentences
@@ -38,6 +42,7 @@ _FINISHED = {
     "max_length": "it has all the tokens it may have",
     "aborted": "it was taken back",
     "preempted": "it lost its pages and is not to be resumed",
+    "pruned": "other beams are likelier",
 }
 _STATES = {
     "waiting": "it waits to be admitted",
@@ -53,6 +58,8 @@ def sentence(event: Event, context: Context) -> str:
     match event:
         case SequenceSubmitted():
             return _submitted(event, context)
+        case SequenceForked():
+            return _forked(event, context)
         case PrefixLookedUp():
             return lookup_sentence(event, context.before, context.token_text)
         case AdmissionDeferred():
@@ -63,6 +70,8 @@ def sentence(event: Event, context: Context) -> str:
             return page_sentences.allocated(event, context)
         case PageShared():
             return page_sentences.shared(event, context)
+        case PageCopied():
+            return page_sentences.copied(event, context)
         case PageHashed():
             return page_sentences.hashed(event, context)
         case PageReleased():
@@ -73,6 +82,10 @@ def sentence(event: Event, context: Context) -> str:
             return _scheduled(event, context)
         case SequencePreempted():
             return _preempted(event, context)
+        case SwappedOut():
+            return _swapped_out(event, context)
+        case SwappedIn():
+            return _swapped_in(event, context)
         case SlotsWritten():
             return page_sentences.written(event, context)
         case TokenSampled():
@@ -91,9 +104,28 @@ def _submitted(event: SequenceSubmitted, context: Context) -> str:
     place = len(context.before.waiting)
     queue = f"behind {count(place, 'other')}" if place else "at its front"
     adapter = "" if event.adapter is None else f", under the adapter {event.adapter}"
+    if event.num_samples > 1:
+        adapter += f", {event.num_samples} samples of it"
+    if event.beam_width > 1:
+        adapter += f", the {event.beam_width} likeliest texts of it"
     return (
         f"seq:{event.seq_id:d} arrives ({prompt}{count(event.num_prompt_tokens, 'prompt token')}, "
         f"at most {event.max_new_tokens} new{adapter}) and joins the waiting queue {queue}"
+    )
+
+
+def _forked(event: SequenceForked, context: Context) -> str:
+    parent = context.before.sequence(event.parent_id)
+    start = (
+        f"seq:{event.seq_id:d} goes on from {positions(0, event.num_tokens)} of "
+        f"seq:{event.parent_id:d}"
+    )
+    if not event.num_computed:
+        return f"{start} and waits: it holds no page yet and computes them again"
+    held = count(len(parent.page_ids), "page")
+    return (
+        f"{start}: it runs at once and holds the same {held}, so that {event.num_computed} tokens "
+        "are there twice and stored once"
     )
 
 
@@ -129,9 +161,17 @@ def _deferred(event: AdmissionDeferred, context: Context) -> str:
 def _admitted(event: SequenceAdmitted, context: Context) -> str:
     sequence = context.before.sequence(event.seq_id)
     again = "is resumed" if sequence.num_preemptions else "is admitted"
-    to_compute = sequence.num_tokens - event.num_cached
+    to_compute = sequence.num_tokens - event.num_cached - event.num_restored
+    if event.num_restored:
+        cached = f"{event.num_cached} from the prefix cache and " if event.num_cached else ""
+        return (
+            f"seq:{event.seq_id:d} {again} with {cached}{event.num_restored} back from the host of "
+            f"its {sequence.num_tokens} tokens: {to_compute} "
+            f"{'is' if to_compute == 1 else 'are'} left to compute"
+        )
     if not event.num_cached:
-        return f"seq:{event.seq_id:d} {again}: all its {sequence.num_tokens} tokens are to compute"
+        compute = "are computed again" if sequence.num_preemptions else "are to compute"
+        return f"seq:{event.seq_id:d} {again}: all its {sequence.num_tokens} tokens {compute}"
     return (
         f"seq:{event.seq_id:d} {again} with {event.num_cached} of its {sequence.num_tokens} tokens "
         f"from the prefix cache: {to_compute} {'is' if to_compute == 1 else 'are'} left to compute"
@@ -166,16 +206,51 @@ def _budget(event: SequenceScheduled, context: Context) -> str:
 
 
 def _preempted(event: SequencePreempted, context: Context) -> str:
-    held = len(context.before.sequence(event.seq_id).page_ids)
+    sequence = context.before.sequence(event.seq_id)
+    held, times = len(sequence.page_ids), sequence.num_preemptions + 1
+    again = f" for the {_ordinal(times)} time" if times > 1 else ""
     lost = f"it loses {count(held, 'page')} and {count(event.num_lost, 'computed token')}"
+    if isinstance(context.following, SwappedOut):
+        lost = f"its {count(held, 'page')} go to the host"
+    if event.behind is not None:
+        return (
+            f"seq:{event.by:d} needs a page and none is free, so the beam seq:{event.seq_id:d}, "
+            f"which only waits for the others, is preempted{again}: {lost}, keeps its text and "
+            "waits at the back"
+        )
     if event.by == event.seq_id:
         return (
             f"seq:{event.seq_id:d} needs a page, none is free and it is the last one running, so "
-            f"it is preempted itself: {lost}, keeps its text and waits in front"
+            f"it is preempted itself{again}: {lost}, keeps its text and waits in front"
         )
     return (
         f"seq:{event.by:d} needs a page and none is free, so seq:{event.seq_id:d}, the last one "
-        f"running, is preempted: {lost}, keeps its text and waits in front"
+        f"running, is preempted{again}: {lost}, keeps its text and waits in front"
+    )
+
+
+def _ordinal(number: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
+
+
+def _swapped_out(event: SwappedOut, context: Context) -> str:
+    return (
+        f"Keys and values of {positions(0, event.num_tokens)} of seq:{event.seq_id:d} are copied "
+        f"to {count(len(event.host_page_ids), 'host page')}, so that they need not be computed "
+        "again"
+    )
+
+
+def _swapped_in(event: SwappedIn, context: Context) -> str:
+    if not event.num_tokens:
+        return (
+            f"seq:{event.seq_id:d} lets go of its host pages: the prefix cache has all that was "
+            "in them"
+        )
+    return (
+        f"Keys and values of {positions(event.start, event.num_tokens)} of seq:{event.seq_id:d} "
+        "are copied back from the host, and its host pages are free again"
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from pagedviz.engine.events import (
+    EVENT_TYPES,
     Event,
+    PageCopied,
     PageEvicted,
     PageShared,
     SequenceFinished,
@@ -17,9 +18,11 @@ from pagedviz.trace.trace import Moment, Trace
 KINDS: dict[type[Event], str] = {
     SequencePreempted: "preemption",
     PageEvicted: "eviction",
+    PageCopied: "copy",
     PageShared: "hit",
     SequenceFinished: "finish",
 }
+_CODES = tuple((EVENT_TYPES.index(event_type), kind) for event_type, kind in KINDS.items())
 
 
 class Tick(NamedTuple):
@@ -34,14 +37,14 @@ def ticks(trace: Trace) -> tuple[Tick, ...]:
     """At most one a step, in order."""
     return tuple(
         tick
-        for step, record in enumerate(trace.steps)
-        if (tick := _most_important(step, record.events)) is not None
+        for step in range(trace.num_steps)
+        if (tick := _most_important(step, trace.kinds(step))) is not None
     )
 
 
-def _most_important(step: int, events: Sequence[Event]) -> Tick | None:
-    for event_type, kind in KINDS.items():
-        for number, event in enumerate(events, start=1):
-            if isinstance(event, event_type):
-                return Tick(Moment(step, number), kind)
+def _most_important(step: int, kinds: bytes) -> Tick | None:
+    for code, kind in _CODES:
+        place = kinds.find(code)
+        if place >= 0:
+            return Tick(Moment(step, place + 1), kind)
     return None

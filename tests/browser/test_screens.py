@@ -114,7 +114,7 @@ def test_the_names_of_the_screens_do_not_lie_over_the_title(page: Page, app_url:
     page.set_viewport_size({"width": 1280, "height": 720})
     open_screen(page, app_url, scenario="thrash", step="30")
     last = page.get_by_test_id("stTopNavLink").last.bounding_box()
-    title = page.locator(".title b").bounding_box()
+    title = page.locator(".st-key-title [data-testid=stSelectbox]").bounding_box()
     assert last is not None and title is not None
     assert last["x"] + last["width"] <= title["x"]
 

@@ -96,6 +96,7 @@ def test_the_address_opens_the_same_moment_and_hash_in_a_new_tab(page: Page, app
         "scenario": ["shared_prompt"],
         "step": ["16"],
         "event": ["7"],
+        "state": [str(there[2])[:8]],
         "block_size": ["6"],
     }
     other = page.context.new_page()
@@ -132,7 +133,9 @@ def test_a_bad_setting_is_a_sentence_and_keeps_the_run(page: Page, app_url: str)
     page.get_by_test_id("stExpandSidebarButton").click()
     page.get_by_label("Slots a page").fill("0")
     page.get_by_role("button", name="Apply").click()
-    expect(page.get_by_text("Not applied: block_size must be at least 1, got 0")).to_be_visible()
+    expect(
+        page.get_by_text("Not applied: “Slots a page” must be at least 1, got 0")
+    ).to_be_visible()
     settled(page)
     assert moment(page) == there
     # Typed but not applied: nothing has happened yet.

@@ -14,15 +14,19 @@ from pagedviz.engine.events import (
     AdmissionDeferred,
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageReleased,
     PageShared,
     PrefixLookedUp,
     SequenceAdmitted,
     SequenceFinished,
+    SequenceForked,
     SequencePreempted,
     SequenceScheduled,
     SequenceSubmitted,
+    SwappedIn,
+    SwappedOut,
     TokenSampled,
 )
 from pagedviz.engine.invariants import check_step
@@ -137,6 +141,18 @@ LOOKS: dict[str, dict[int, tuple[type[Event], ...]]] = {
         16: (SequencePreempted,),
         30: (PageShared, PageEvicted),
     },
+    "swap": {
+        6: (SequencePreempted, SwappedOut, PageAllocated),
+        27: (SequencePreempted, SwappedOut),
+        38: (SwappedIn, SequenceAdmitted, PageEvicted),
+        90: (SwappedIn, PageShared),
+    },
+    "samples": {
+        0: (SequenceForked, PageShared),
+        1: (PageCopied,),
+        4: (SequenceSubmitted, SequenceForked),
+        6: (SequenceForked, SequenceFinished, PageCopied),
+    },
     "chat": {
         58: (SequenceSubmitted, PageShared),
         62: (SequenceSubmitted, PageShared),
@@ -163,7 +179,10 @@ def test_the_moments_to_look_at_are_there(name: str) -> None:
 
 
 def test_what_is_said_of_those_moments_is_so() -> None:
-    growing, shared, burst, thrash, chat, adapters = (run(name) for name in scenario_names())
+    runs = {name: run(name) for name in scenario_names()}
+    growing, shared, burst, thrash, chat, adapters = (
+        runs[name] for name in ("growing", "shared_prompt", "burst", "thrash", "chat", "adapters")
+    )
     tokenizer = growing.model.tokenizer
     assert tokenizer is not None
 
@@ -212,6 +231,28 @@ def test_what_is_said_of_those_moments_is_so() -> None:
     assert found(chat, "tom 2") == [(62, 72, 87)]
     assert found(chat, "tom 3") == [(70, 88, 103)]
     assert chat.trace.num_steps == 77
+
+    swap, samples = runs["swap"], runs["samples"]
+    lily, tom, mia, hugo = (swap.seq_ids[name] for name in ("lily", "tom", "mia", "hugo"))
+    assert [(e.seq_id, e.by) for _, e in of_type("swap", SequencePreempted)][:2] == [
+        (mia, lily),
+        (tom, tom),
+    ]
+    assert [len(e.host_page_ids) for _, e in of_type("swap", SwappedOut)][:1] == [11]
+    back = {
+        step: [e for e in swap.trace.events(step) if isinstance(e, SwappedIn)] for step in (38, 90)
+    }
+    assert [e.seq_id for e in back[38]] == [tom, mia]
+    assert [(e.seq_id, e.num_tokens) for e in back[90]] == [(hugo, 3)]
+
+    assert [e.source_ref_count for e in samples.trace.events(1) if isinstance(e, PageCopied)] == [
+        2,
+        1,
+    ]
+    forked = [e for e in samples.trace.events(4) if isinstance(e, SequenceForked)]
+    assert [e.parent_id for e in forked] == [samples.seq_ids["searched"]] * 2
+    pruned = [e for e in samples.trace.events(6) if isinstance(e, SequenceFinished)]
+    assert [e.reason for e in pruned] == ["pruned"] * 2
 
     said = [e.token_id for e in adapters.trace.events(3) if isinstance(e, TokenSampled)]
     assert [tokenizer.token_text(token_id) for token_id in said] == [" yellow", " golden"]
@@ -342,6 +383,10 @@ def test_adapters_share_pages_only_with_their_own() -> None:
         ("never preempted", {"num_pages": ROOMY}),
         ("whole prompts", {"chunk_size": None, "max_tokens_per_step": 4096}),
         ("chunks of 5", {"chunk_size": 5}),
+        ("victims computed again", {"preemption": "recompute"}),
+        ("victims swapped", {"preemption": "swap", "host_pages": 64}),
+        ("a host of five pages", {"preemption": "swap", "host_pages": 5}),
+        ("as nano-vllm does", {"profile": "nano_vllm", "chunk_size": None}),
         ("one at a time", {"max_running": 1}),
         ("pages of one slot", {"block_size": 1, "num_pages": ROOMY}),
         (
@@ -352,6 +397,9 @@ def test_adapters_share_pages_only_with_their_own() -> None:
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",
 )
 def test_the_text_is_the_same(name: str, what: str, settings: dict[str, object]) -> None:
+    widest = max(max(r.num_samples, r.beam_width) for r in run(name).scenario.requests)
+    if "max_running" in settings:
+        settings = {"max_running": widest}
     other = changed_run(name, **settings)
     if "num_pages" in settings:
         assert preemption_cost(other.trace).num_preemptions == 0
@@ -377,6 +425,7 @@ def test_what_the_prompts_tell_comes_back(name: str) -> None:
         assert [word for word in words if word not in text] == [], (request, text)
 
 
+RECALLED_OF_THRASH = ("lily", "tom", "mia", "ben", "ruby", "hugo")
 RECALLED: dict[str, dict[str, tuple[str, ...]]] = {
     "growing": {"lily": ("The kite was yellow.", "It was Lily.", "went to the park.")},
     "shared_prompt": {
@@ -406,6 +455,7 @@ RECALLED: dict[str, dict[str, tuple[str, ...]]] = {
         "clara": ("It was Clara.", "The basket was pink."),
         "finn": ("The ring was golden.", "It was Finn.", "Finn went to the beach."),
     },
+    "samples": {"sampled": ("The drum was white.",), "searched": ("play all day.",)},
     "chat": {
         "tom 1": ("The kite was blue.", "Tom went to the river."),
         "rosa 1": ("The bell was golden.", "Rosa went to the barn"),
@@ -421,6 +471,10 @@ RECALLED: dict[str, dict[str, tuple[str, ...]]] = {
         "golden again": ("Lily went to the park.",),
     },
 }
+
+
+# The same stories, so the same answers.
+RECALLED["swap"] = {name: RECALLED["thrash"][name] for name in RECALLED_OF_THRASH}
 
 
 def test_a_difference_that_is_not_rounding_is_found() -> None:

@@ -28,10 +28,10 @@ from pagedviz.engine.events import (
     TokenSampled,
 )
 from pagedviz.trace import codec as codec_module
-from pagedviz.trace.codec import dumps, loads, read_trace, write_trace
+from pagedviz.trace.codec import ReadLimits, dumps, loads, read_trace, write_trace
 from pagedviz.trace.costs import hit_rate, preemption_cost
 from pagedviz.trace.queries import occupancy, phases
-from pagedviz.trace.trace import StepRecord, Trace, TraceHeader
+from pagedviz.trace.trace import Bookmark, StepRecord, Trace, TraceHeader
 from tests.trace.runs import bookkeeping_run
 
 
@@ -47,6 +47,40 @@ def test_a_recorded_run_is_read_back_exactly(seed: int) -> None:
     data = dumps(trace)
     assert same(loads(data), trace)
     assert dumps(loads(data)) == data
+
+
+def test_bookmarks_are_kept_in_the_file() -> None:
+    trace = bookkeeping_run(1).trace
+    marks = (Bookmark(0, 0, "start"), Bookmark(3, None, "<b>ü</b>"), Bookmark(13, 1, "x" * 60))
+    data = dumps(trace, marks)
+    again = loads(data)
+    assert again.header.bookmarks == marks
+    assert again.steps == trace.steps
+    assert dumps(again) == data
+    assert dumps(again, ()) == dumps(trace)
+    assert b"bookmarks" not in dumps(trace)
+
+
+@pytest.mark.parametrize(
+    ("bookmarks", "message"),
+    [
+        (7, '"bookmarks" must be a list of at most 50, got 7'),
+        ([[0, 0, "x"]] * 51, '"bookmarks" must be a list of at most 50'),
+        ([[0, 0]], "a bookmark is [step, event or null, name], got [0, 0]"),
+        ([{"step": 0}], "a bookmark is [step, event or null, name]"),
+        ([[0, 0, " "]], 'a bookmark must have a name, got " "'),
+        ([[0, 0, "x" * 61]], "a text of 61 characters; at most 60 may be"),
+        ([[0, 0, "\ud800"]], "is half a character"),
+        ([[-1, 0, "x"]], "-1 is not in 0 to"),
+        ([[0, True, "x"]], "a whole number is expected, got true"),
+        ([[1, None, "x"]], 'the bookmark "x" is at step 1, not recorded'),
+        ([[0, 1, "x"]], 'the bookmark "x" is at event 1 of step 0, not recorded'),
+    ],
+)
+def test_a_bookmark_that_is_none_is_refused_with_its_line(bookmarks: object, message: str) -> None:
+    with pytest.raises(TraceFormatError) as error:
+        loads(lines(HEADER | {"bookmarks": bookmarks}, step()))
+    assert str(error.value).startswith("line 1: ") and message in str(error.value)
 
 
 # Events that no engine of ours emits, each differing from what would be implied.
@@ -372,6 +406,42 @@ def test_reading_is_bounded(
     monkeypatch.setattr(codec_module, limit, 100)
     with pytest.raises(TraceFormatError, match=message):
         loads(data)
+
+
+def test_one_word_for_many_events_is_bounded_before_they_are_made() -> None:
+    submitted = {"submitted": {"seq": 0, "num_prompt_tokens": 9, "max_new_tokens": 1}}
+    allocated = {"allocated": {"page": 0, "seq": 0}}
+    scheduled = {"scheduled": {"seq": [0] * 500, "start": 0, "num_tokens": 1}}
+    data = lines(HEADER, step(submitted, allocated, scheduled, *([{"all_written": {}}] * 20_000)))
+    with pytest.raises(TraceFormatError, match="all_written: more than 10000 events"):
+        loads(data, ReadLimits(events=10_000))
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (ReadLimits(pages=3), "4 pages; up to 3 are read here"),
+        (ReadLimits(sequences=1), "submitted: more than 1 sequences"),
+        (ReadLimits(tokens=5), "makes it 6 known tokens; a trace may have 5"),
+        (ReadLimits(candidates=2), "more than 2 log probabilities"),
+    ],
+)
+def test_a_reader_may_take_less(limits: ReadLimits, message: str) -> None:
+    events = [
+        {"submitted": {"seq": number, "num_prompt_tokens": 3, "max_new_tokens": 1}}
+        for number in range(2)
+    ]
+    item = {"step": 0, "events": events, "logprobs": {"0": [[1, -1], [2, -2], [3, -3]]}}
+    data = lines(HEADER, item)
+    assert loads(data).total_events == 2
+    with pytest.raises(TraceFormatError, match=message):
+        loads(data, limits)
+
+
+def test_log_probabilities_belong_to_what_happened() -> None:
+    item = {"step": 0, "events": [], "logprobs": {"0": []}}
+    with pytest.raises(TraceFormatError, match="names 1 sequences in a step of 0 events"):
+        loads(lines(HEADER, item))
 
 
 def test_files_are_written_whole_or_not_at_all(

@@ -17,17 +17,21 @@ from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.events import EVENT_TYPES, SequenceScheduled
 from pagedviz.engine.invariants import check_step
 from pagedviz.engine.state_hash import field_hash
-from pagedviz.trace import codec, json_values
+from pagedviz.trace import codec, header_codec, json_values
 from pagedviz.trace.codec import dumps, loads
 from pagedviz.trace.event_codec import MAX_KNOWN_TOKENS
 from pagedviz.trace.event_format import FORMAT, ROW_TYPES, AllWritten, Turn
-from pagedviz.trace.trace import StepRecord, Trace, TraceHeader
+from pagedviz.trace.trace import Bookmark, StepRecord, Trace, TraceHeader
 from tests.trace.runs import bookkeeping_run
 from tests.trace.test_codec import ODD
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 EMITTER = DOCS / "emitter.py"
 PAGE = (DOCS / "trace-format.md").read_text(encoding="utf-8")
+
+
+HEADER = {"format": "pagedviz-trace", "version": 1, "num_pages": 1, "block_size": 1}
+MARKS = (Bookmark(0, 0, "start"), Bookmark(2, None, "x" * 60))
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +59,7 @@ def errors(schema: dict[str, Any], data: bytes) -> list[str]:
 
 def test_our_own_files_fit_the_schema(schema: dict[str, Any]) -> None:
     odd = dumps(Trace(TraceHeader(8, 2), [StepRecord(events) for events in ODD]))
-    files = [odd, dumps(bookkeeping_run(seed=1).trace)]
+    files = [odd, dumps(bookkeeping_run(seed=1).trace, MARKS)]
     files.append(dumps(bookkeeping_run(seed=2, prefix_caching=False).trace))
     for data in files:
         assert errors(schema, data) == []
@@ -73,6 +77,10 @@ def test_our_own_files_fit_the_schema(schema: dict[str, Any]) -> None:
         {"step": 0, "events": [{"sampled": {"seq": 0}, "state": {"seq": 0}}]},
         {"step": 0, "events": [{"hashed": {"page": 0, "seq": 0, "hash": "12"}}]},
         {"format": "pagedviz-trace", "version": 2, "num_pages": 1, "block_size": 1},
+        HEADER | {"bookmarks": [[0, 0, "x"]] * 51},
+        HEADER | {"bookmarks": [[0, "x"]]},
+        HEADER | {"bookmarks": [[0, 0, " "]]},
+        HEADER | {"bookmarks": [[0, 0.5, "x"]]},
     ],
 )
 def test_the_schema_refuses_what_the_reader_refuses(
@@ -88,6 +96,15 @@ def test_the_schema_has_the_fields_of_the_code(schema: dict[str, Any]) -> None:
     }
     settings = schema["$defs"]["header"]["properties"]["settings"]["properties"]
     assert list(settings) == [field.name for field in fields(EngineConfig)]
+
+
+def test_the_header_has_the_keys_of_the_code(schema: dict[str, Any]) -> None:
+    keys = list(header_codec.KEYS)
+    assert list(schema["$defs"]["header"]["properties"]) == keys
+    rows = re.findall(r"^\| (`.*?) \|", PAGE.split("**Step**")[0], flags=re.M)
+    assert re.findall(r"`(\w+)`", " ".join(rows)) == [
+        "format", "version", "num_pages", "block_size", "producer", *keys[5:]
+    ]  # fmt: skip
 
 
 def test_the_format_has_all_events_and_all_their_fields() -> None:
@@ -108,11 +125,19 @@ def test_the_table_has_the_words_and_fields_of_the_code() -> None:
 def test_the_limits_in_the_text_are_those_of_the_code() -> None:
     assert codec.MAX_STEPS == 2**20
     assert codec.MAX_EVENTS == 2**21
+    assert codec.MAX_CANDIDATES == 2**22
     assert MAX_KNOWN_TOKENS == 2**24
     assert codec.MAX_LINE_BYTES == 8 * 2**20
     assert codec.MAX_BYTES == 200e6
     assert (json_values.MAX_NAME, json_values.MAX_WORD) == (1000, 64)
-    for limit in ("2^20 steps", "2^21 events", "2^24 known tokens", "8 MiB a line", "200 MB"):
+    for limit in (
+        "2^20 steps",
+        "2^21 events",
+        "2^22 log probabilities",
+        "2^24 known tokens",
+        "8 MiB a line",
+        "200 MB",
+    ):
         assert limit in PAGE.replace("\n", " ")
 
 

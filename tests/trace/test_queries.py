@@ -29,8 +29,9 @@ from pagedviz.trace.costs import (
     admissions,
     hit_rate,
     preemption_cost,
+    resumes,
 )
-from pagedviz.trace.queries import Phase, occupancy, page_history, phases
+from pagedviz.trace.queries import Phase, last_tables, occupancy, page_history, phases
 from pagedviz.trace.search import next_moment, previous_moment
 from pagedviz.trace.trace import Moment, StepRecord, Trace, TraceHeader
 from tests.trace.runs import bookkeeping_run
@@ -154,6 +155,36 @@ def test_preemption_costs_what_is_not_found_again(story: Trace) -> None:
     before_the_resume = Trace(story.header, story.steps[:3])
     assert preemption_cost(before_the_resume) == PreemptionCost(1, 3, 0, 3)
     assert preemption_cost(before_the_resume).num_recomputed == 0
+
+
+def test_a_resume_says_what_is_computed_again() -> None:
+    for seed in (1, 2, 4):
+        trace, _ = bookkeeping_run(seed)
+        back, cost = resumes(trace), preemption_cost(trace)
+        assert sum(resume.num_recomputed for resume in back) == cost.num_recomputed
+        assert sum(resume.num_rehit for resume in back) == cost.num_rehit
+        for resume in back:
+            step, event = resume.moment
+            assert event is not None
+            sequence = trace.at(step, event).sequence(resume.seq_id)
+            assert sequence.num_preemptions
+            assert resume.num_rehit <= sequence.num_cached
+
+
+def test_the_last_table_is_what_the_snapshot_before_the_finish_shows() -> None:
+    for seed in (1, 2, 4):
+        trace, _ = bookkeeping_run(seed)
+        tables = last_tables(trace)
+        finished = 0
+        for step, record in enumerate(trace.steps):
+            for number, event in enumerate(record.events):
+                if isinstance(event, SequenceFinished):
+                    finished += 1
+                    before = trace.at(step, number)
+                    pages = before.sequence(event.seq_id).page_ids
+                    labels = tuple(before.pages[page_id].label for page_id in pages)
+                    assert tables[event.seq_id] == labels
+        assert len(tables) == finished > 0
 
 
 @pytest.mark.parametrize("seed", [1, 2, 4])

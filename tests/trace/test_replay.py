@@ -83,8 +83,10 @@ def test_the_whole_run_is_repeated_event_for_event(run: Recorded, model: Languag
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_run_without_a_model_is_repeated_too(seed: int) -> None:
-    Replay(bookkeeping_run(seed, prefix_caching=seed != 2).trace).check()
+@pytest.mark.parametrize("preemption", ["recompute", "swap", "abort"])
+def test_a_run_without_a_model_is_repeated_too(seed: int, preemption: str) -> None:
+    run = bookkeeping_run(seed, prefix_caching=seed != 2, preemption=preemption)
+    Replay(run.trace).check()
 
 
 def test_keys_and_values_are_those_of_the_first_time_in_any_order_of_asking(

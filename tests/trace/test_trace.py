@@ -16,6 +16,8 @@ RUNS = {
     "no caching": {"seed": 2, "prefix_caching": False},
     "chunks": {"seed": 3, "chunk_size": 3},
     "one slot a page": {"seed": 4, "block_size": 1, "num_pages": 60},
+    "swap": {"seed": 5, "preemption": "swap"},
+    "given up": {"seed": 6, "preemption": "abort"},
 }
 
 
@@ -63,7 +65,7 @@ def test_the_runs_are_worth_testing() -> None:
         "SequenceSubmitted", "PrefixLookedUp", "AdmissionDeferred", "PageEvicted",
         "PageAllocated", "PageShared", "PageHashed", "PageReleased", "SequenceAdmitted",
         "SequenceScheduled", "SequencePreempted", "SlotsWritten", "TokenSampled", "StateChanged",
-        "SequenceFinished",
+        "SequenceFinished", "SequenceForked", "PageCopied", "SwappedOut", "SwappedIn",
     }  # fmt: skip
 
 

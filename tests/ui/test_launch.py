@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pagedviz.ui import launch
+from pagedviz.ui.server_limits import WORKSHOP, LimitsError
 from tests.serving import running_app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,3 +72,64 @@ def test_a_wrong_address_is_one_sentence(host: str, port: int, sentence: str) ->
 )
 def test_the_address_printed_can_be_opened_on_this_machine(host: str, url: str) -> None:
     assert launch.address(host, 8501) == url
+
+
+def test_a_workshop_gives_out_an_address_of_the_network_and_says_its_limits(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-m", "pagedviz", "app", "--workshop", "--port", "0"]
+    with running_app(
+        [*command, "--sessions", "7"],
+        tmp_path,
+        {"PYTHONPATH": str(ROOT), "PAGEDVIZ_RECORDED_STEPS": "300"},
+    ) as app:
+        found = launch.network_address()
+        assert found is None or app.url.startswith(f"http://{found}:")
+        assert app.get("/_stcore/health") == "ok"
+        code, rest = app.interrupt()
+    assert code == 0
+    assert rest.startswith("Workshop: up to 7 people on this network can open that address; 300 ")
+    assert "charts are off" in rest
+    assert ("could not be found" in rest) == (found is None)
+
+
+def test_without_a_network_a_workshop_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lonely(socket.socket):
+        def connect(self, address: object) -> None:
+            raise OSError(101, "Network is unreachable")
+
+    monkeypatch.setattr(launch.socket, "socket", Lonely)
+    assert launch.network_address() is None
+    words = launch.workshop_words(WORKSHOP, True, 8501)
+    assert "give out http://<address>:8501" in words
+
+
+def test_the_address_is_found_without_a_packet(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds: list[int] = []
+
+    class Watched(socket.socket):
+        def connect(self, address: object) -> None:
+            kinds.append(self.type)
+            super().connect(address)  # type: ignore[arg-type]
+
+        def send(self, *_: object) -> int:
+            raise AssertionError("something was sent")
+
+        sendto = send
+
+    monkeypatch.setattr(launch.socket, "socket", Watched)
+    launch.network_address()
+    # A datagram socket: its connect is a look into the routing table.
+    assert kinds == [socket.SOCK_DGRAM]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("SESSIONS", "0"), ("SESSIONS", "many"), ("RECORDED_STEPS", "-1"), ("CHARTS", "maybe")],
+)
+def test_a_limit_that_makes_no_sense_is_one_sentence(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"PAGEDVIZ_{name}", value)
+    with pytest.raises(LimitsError, match=f"^PAGEDVIZ_{name} must be .*, got {value!r}$"):
+        launch.launch(port=0)

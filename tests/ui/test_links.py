@@ -17,8 +17,11 @@ OVERRIDES = {
 
 @pytest.mark.parametrize("moment", [Moment(14, 3), Moment(14, 0), Moment(14)])
 def test_an_address_gives_back_what_it_was_made_of(moment: Moment) -> None:
-    address = make_link("thrash", OVERRIDES, moment)
-    assert read_link(address) == Link("thrash", OVERRIDES, moment.step, moment.event)
+    address = make_link("thrash", OVERRIDES, moment, state="1a2b 3c4d")
+    assert address["state"] == "1a2b3c4d"
+    assert read_link(address) == Link(
+        "thrash", OVERRIDES, moment.step, moment.event, state="1a2b 3c4d"
+    )
 
 
 def test_an_unchanged_scenario_has_a_short_address() -> None:
@@ -51,3 +54,19 @@ def test_a_setting_of_a_megabyte_is_left_out_unread() -> None:
     assert link.problems == (
         f"requests in the address has 1000000 characters, the most read is {MAX_PARAMETER_CHARS}",
     )
+
+
+@pytest.mark.parametrize("text", ["1a2b3c4d", "1A2B 3C4D", " 1a2b3c4d "])
+def test_a_state_read_from_a_screen_may_be_typed(text: str) -> None:
+    assert read_link({"state": text}) == Link(state="1a2b 3c4d")
+
+
+@pytest.mark.parametrize(
+    "text", ["1a2b3c4", "1a2b3c4d5", "1a2b3c4g", "<b>", "\u0661" * 8, "-1a2b3c4", "0" * 100_000]
+)
+def test_a_state_that_is_none_is_left_out_with_a_sentence(text: str) -> None:
+    link = read_link({"state": text})
+    assert link.state is None
+    (problem,) = link.problems
+    assert problem.startswith("state in the address must be 8 hexadecimal digits, got \u201c")
+    assert len(problem) < 110

@@ -207,7 +207,7 @@ def test_a_branch_of_a_branch_leads_back_one_by_one() -> None:
     [
         ({}, "it changes nothing"),
         ({"pages": 2}, "the pool has 2"),
-        ({"budget": 0}, "max_tokens_per_step must be at least 1"),
+        ({"budget": 0}, "“Tokens a step” must be at least 1"),
         ({"pages": 100_000}, "more than this screen can draw"),
     ],
 )
@@ -308,9 +308,10 @@ def test_files_that_are_too_much_are_refused_with_both_numbers(
     data = dumps(recorded)
     for limit, message in (
         ("MAX_EVENTS", "more than 3 events"),
-        ("PAGE_LIMIT", "48 pages; up to 3"),
-        ("MAX_SEQUENCES", "5 sequences; up to 3"),
-        ("MAX_TOKENS", "tokens; up to 3"),
+        ("MAX_LINE_BYTES", "a line may have 3"),
+        ("PAGE_LIMIT", "48 pages; up to 3 are read here"),
+        ("MAX_SEQUENCES", "more than 3 sequences"),
+        ("MAX_TOKENS", "known tokens; a trace may have 3"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(files, limit, 3)
@@ -349,5 +350,10 @@ def test_a_branch_shows_the_budget_of_each_step() -> None:
 
 
 def test_selections_survive_the_way_through_an_address() -> None:
-    for chosen in (Selection(), Selection(3, 0, 2, 1, "what if"), Selection(head=0)):
+    for chosen in (
+        Selection(),
+        Selection(3, 0, 2, 1, "what if"),
+        Selection(head=0),
+        Selection(presenter=True),
+    ):
         assert Selection.read(chosen.parameters()) == chosen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -28,6 +29,7 @@ starlette_server.UvicornRunner.run = lambda self: print(
     json.dumps({key: st.get_option(key) for key in wanted}))
 launch.launch(port=0)
 """
+WORKSHOP = LAUNCHED.replace("port=0", "port=0, workshop=True")
 STREAMLIT_RUN = """
 import json, sys, streamlit as st
 from streamlit.web import bootstrap, cli
@@ -36,6 +38,8 @@ bootstrap.run = lambda *_, **__: print(json.dumps({key: st.get_option(key) for k
 sys.argv = ["streamlit", "run", SCRIPT]
 cli.main()
 """
+# For its banner Streamlit asks another machine what our address is, unless it listens on localhost.
+BANNER = "logger.hideWelcomeMessage"
 CONTRARY = """
 [browser]
 gatherUsageStats = true
@@ -87,6 +91,7 @@ def test_nothing_is_sent_out_and_no_collection_follows_a_rerun() -> None:
     [
         pytest.param(LAUNCHED, False, id="pagedviz app"),
         pytest.param(LAUNCHED, True, id="pagedviz app, in a folder with other settings"),
+        pytest.param(WORKSHOP, True, id="pagedviz app --workshop"),
         pytest.param(
             STREAMLIT_RUN.replace("SCRIPT", repr(str(ROOT / "app.py"))),
             False,
@@ -108,7 +113,8 @@ def test_they_hold_however_the_app_is_started(
     # From a file, as bin/pagedviz is one: Streamlit looks for settings beside it.
     started = tmp_path / "bin" / "started.py"
     started.parent.mkdir()
-    started.write_text(program.replace("NAMES", repr(list(shipped_settings()))))
+    names = [*shipped_settings(), BANNER]
+    started.write_text(program.replace("NAMES", repr(names)))
     done = subprocess.run(
         [sys.executable, str(started)],
         cwd=tmp_path,
@@ -119,5 +125,14 @@ def test_they_hold_however_the_app_is_started(
         check=True,
     )
     settled = json.loads(done.stdout.splitlines()[-1])
-    wanted = shipped_settings()
+    wanted = shipped_settings() | {BANNER: "launch.launch" in program}
+    if program == WORKSHOP:
+        wanted["server.address"] = launch.EVERY_INTERFACE
     assert settled == wanted
+    assert settled[BANNER] or settled["server.address"] == "localhost"
+
+
+def test_make_app_is_the_command_that_is_tested_here() -> None:
+    recipe = re.search(r"^app:.*\n\t(.*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert recipe is not None
+    assert recipe[1] == "@$(RUN) -m pagedviz app"

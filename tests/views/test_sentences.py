@@ -10,6 +10,7 @@ from pagedviz.engine.events import (
     AdmissionDeferred,
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
@@ -17,11 +18,14 @@ from pagedviz.engine.events import (
     PrefixLookedUp,
     SequenceAdmitted,
     SequenceFinished,
+    SequenceForked,
     SequencePreempted,
     SequenceScheduled,
     SequenceSubmitted,
     SlotsWritten,
     StateChanged,
+    SwappedIn,
+    SwappedOut,
     TokenSampled,
 )
 from pagedviz.engine.snapshot import PageView, SequenceView, Snapshot
@@ -115,6 +119,21 @@ SAID: list[tuple[Event, str]] = [
         "of computing it, it leaves the free queue with its content",
     ),
     (
+        SequenceForked(3, 0, "lily/2", 8, 6, 6),
+        "seq:3 goes on from tokens 0 to 5 of seq:0: it runs at once and holds the same 2 pages, so "
+        "that 6 tokens are there twice and stored once",
+    ),
+    (
+        SequenceForked(3, 1, "tom/2", 8, 9, 0),
+        "seq:3 goes on from tokens 0 to 8 of seq:1 and waits: it holds no page yet and computes "
+        "them again",
+    ),
+    (
+        PageCopied(3, 2, 1, 1, 0, 1, 2),
+        "seq:0 is about to write into p1.2, which 1 other still holds: the 2 slots written so far "
+        "are copied to p3.2 from the head of the free queue, its own page 1 from now on",
+    ),
+    (
         PageHashed(1, 0x123, 0, 1),
         "This step fills p1.2, so it becomes findable under the hash 0000000000000123 of the first "
         "8 tokens of seq:0",
@@ -167,6 +186,31 @@ SAID: list[tuple[Event, str]] = [
         SequencePreempted(0, 0, 6),
         "seq:0 needs a page, none is free and it is the last one running, so it is preempted "
         "itself: it loses 2 pages and 6 computed tokens, keeps its text and waits in front",
+    ),
+    (
+        SequencePreempted(0, 1, 6, 2),
+        "seq:1 needs a page and none is free, so the beam seq:0, which only waits for the others, "
+        "is preempted: it loses 2 pages and 6 computed tokens, keeps its text and waits at the "
+        "back",
+    ),
+    (
+        SwappedOut(0, 6, (0, 1)),
+        "Keys and values of tokens 0 to 5 of seq:0 are copied to 2 host pages, so that they need "
+        "not be computed again",
+    ),
+    (
+        SwappedIn(0, 4, 2),
+        "Keys and values of tokens 4 to 5 of seq:0 are copied back from the host, and its host "
+        "pages are free again",
+    ),
+    (
+        SwappedIn(0, 8, 0),
+        "seq:0 lets go of its host pages: the prefix cache has all that was in them",
+    ),
+    (
+        SequenceAdmitted(1, 4, 3),
+        "seq:1 is admitted with 4 from the prefix cache and 3 back from the host of its 9 tokens: "
+        "2 are left to compute",
     ),
     (
         SlotsWritten(0, 5),
@@ -288,10 +332,23 @@ def test_a_step_is_summed_up_by_who_computed_what_and_what_changed() -> None:
         "Step 1 begins: 1 sequence runs, none waits, 6 of 8 pages can be taken"
     )
     assert moment_sentence(trace, Moment(1), word) == (
-        "Step 1: seq:0 computed one token and seq:1 computed tokens 4 to 8 (6 of 512 in budget); "
+        "Step 1: seq:1 hit with 4 tokens, then token 5 is “named”, not “was”; "
+        "seq:0 computed one token and seq:1 computed tokens 4 to 8 (6 of 512 in budget); "
         "seq:1 admitted; 2 pages taken; 1 page shared"
     )
+
+
+def test_the_summary_of_a_step_begins_with_its_preemptions_and_their_cost() -> None:
     assert moment_sentence(tight(), Moment(2), word) == (
-        "Step 2: seq:0 and seq:1 computed one token each (2 of 8 in budget); "
-        "seq:2 preempted, 3 tokens lost; 2 pages taken; 1 page evicted"
+        "Step 2: seq:0 needed a page, none was free, so seq:2 was preempted and lost 3 computed "
+        "tokens; seq:0 and seq:1 computed one token each (2 of 8 in budget); 2 pages taken; "
+        "1 page evicted"
     )
+
+
+def test_a_later_preemption_says_which_one_it_is() -> None:
+    for already, said in ((0, ""), (1, " for the 2nd time"), (10, " for the 11th time")):
+        tom = SEQUENCES[1]._replace(num_preemptions=already)
+        before = BEFORE._replace(sequences=(SEQUENCES[0], tom))
+        told = sentence(SequencePreempted(1, 0, 5), Context(before, word))
+        assert f"seq:1, the last one running, is preempted{said}: it loses" in told

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import re
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from pagedviz.views.charts import _LANES, LANE_KEY
+from pagedviz.views.page_charts import _NEGATIVE, _POSITIVE
 from pagedviz.views.theme import DARK, LIGHT, Theme, letter
+from pagedviz.views.ticks import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 both = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
@@ -53,6 +57,46 @@ def test_shapes_that_mean_something_reach_three_to_one(theme: Theme) -> None:
 def test_hues_differ_and_none_is_the_accent(theme: Theme) -> None:
     assert len({hue.fill for hue in theme.hues}) == len(theme.hues) == len(LIGHT.hues)
     assert theme.accent not in {hue.fill for hue in theme.hues}
+
+
+@both
+def test_both_ends_of_the_scale_for_keys_and_values_stand_out(theme: Theme) -> None:
+    for ends in (_NEGATIVE, _POSITIVE):
+        assert contrast(ends[theme.name], theme.background) >= 3
+    assert _NEGATIVE[theme.name] != _POSITIVE[theme.name]
+
+
+def test_no_colour_is_written_anywhere_else() -> None:
+    """What is not in the table is not tested for contrast. Shadows and veils are exempt."""
+    ui = ROOT / "pagedviz" / "ui"
+    files = [p for p in ui.rglob("*") if p.suffix in (".css", ".js", ".py")]
+    assert len(files) > 30
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(r"#[0-9a-fA-F]{6}\b|\bhsl\(|\brgb\((?!0 0 0 / )", text)
+        assert found == [], path.name
+
+
+def test_each_mark_of_the_time_bar_has_a_form_of_its_own() -> None:
+    source = (ROOT / "pagedviz/ui/board/assets/draw_timebar.js").read_text(encoding="utf-8")
+    line = re.search(r"SIGNS = \{(.*)\};", source)
+    assert line is not None
+    signs = dict(re.findall(r'(\w+): "(.)"', line.group(1)))
+    assert set(signs) == set(KINDS.values())
+    assert len(set(signs.values())) == len(signs)
+
+
+def test_each_state_of_a_sequence_has_a_pattern_of_its_own() -> None:
+    said = dict(part.split(": ")[::-1] for part in LANE_KEY.split(" \u00b7 "))
+    assert said == {
+        "waiting": "grey",
+        "prefill": "hatched",
+        "decode": "solid",
+        "preempted": "crossed",
+    }
+    # Waiting is the one without a hue; it shares "no pattern" with decode.
+    patterns = [_LANES[state].pattern for state in ("prefilling", "decoding", "preempted")]
+    assert len(set(patterns)) == 3
 
 
 def test_letters_are_unique_for_as_many_sequences_as_a_scenario_may_have() -> None:

@@ -1,7 +1,11 @@
 """Registers the board with Streamlit and speaks with it.
 
     Python -> browser   run, overview, chunk, go (absolute moment, numbered), hints, bookmarks
-    browser -> Python   cursor (where it rests), want (a chunk), bookmarks, watched
+    browser -> Python   cursor (where it rests), want (a chunk), more (what follows the last step
+                        recorded), bookmarks, watched
+
+The board is a fragment of its own, so that a chunk costs nothing but a chunk; what concerns the
+screen around it, named by `around`, draws that anew.
 
 Invariants: messages carry absolute values, so that one that comes twice or late does no harm; what
 comes from the browser is checked like an address is; nothing sent depends on the cursor, or every
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,38 +39,37 @@ def board_assets() -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(ASSETS.iterdir())}
 
 
-def draw_board(view: View) -> None:
-    """Place the board. It shows the view's moment when the run is new to it or `go_id` is."""
+def draw_board(around: str) -> None:
+    """Place the board. It shows the view's moment when the run is new to it or `go_id` is.
+    around: key of the fragment that follows where it rests."""
+    st.fragment(_draw, key=KEY)(around)
+
+
+def _draw(around: str) -> None:
+    view = session.view()
     run = view.run
-    wanted = _said("want", view)
-    number = wanted.get("number") if wanted else None
-    if not isinstance(number, int):
-        number = chunk_of(view.went_to.step)
     _component()(
         key=KEY,
         data={
             "run": view.run_name,
             "overview": packed_overview(run),
-            "chunk": packed_chunk(run, number),
+            "chunk": packed_chunk(run, _wanted(view)),
             "go": {
                 "id": view.go_id,
                 "step": view.went_to.step,
                 "event": view.went_to.event,
                 "by_event": view.by_event,
             },
-            "hints": [
-                [hint.step, hint.text]
-                for hint in run.scenario.look_for
-                # In a branch something else may happen at those steps.
-                if hint.step < run.trace.num_steps and not run.key.is_branch
-            ],
+            "hints": run.hints,
             "bookmarks": [mark._asdict() for mark in view.bookmarks],
+            "presenter": view.looking.presenter,
         },
-        on_cursor_change=_rested,
+        on_cursor_change=partial(_rested, around),
         on_want_change=_nothing,
-        on_more_change=_nothing,
-        on_bookmarks_change=_bookmarked,
+        on_more_change=partial(_more, around),
+        on_bookmarks_change=partial(_bookmarked, around),
         on_watched_change=_nothing,
+        on_presenter_change=partial(_presented, around),
     )
 
 
@@ -99,14 +103,39 @@ def _said(name: str, view: View) -> Mapping[str, Any] | None:
     return said
 
 
-def _rested() -> None:
+def _wanted(view: View) -> int:
+    """The chunk that the browser last asked for."""
+    found = [(0, chunk_of(view.went_to.step))]
+    for name, key in (("want", "number"), ("more", "from")):
+        said = _said(name, view) or {}
+        asked, number = said.get("asked"), said.get(key)
+        if isinstance(asked, int) and isinstance(number, int):
+            found.append((asked, number if name == "want" else chunk_of(number)))
+    return max(found)[1]
+
+
+def _more(around: str) -> None:
+    if said := _said("more", session.view()):
+        session.grow(said.get("from"))
+        st.rerun(around)
+
+
+def _rested(around: str) -> None:
     if said := _said("cursor", session.view()):
         session.rest(said.get("step"), said.get("event"))
+        st.rerun(around)
 
 
-def _bookmarked() -> None:
+def _bookmarked(around: str) -> None:
     if said := _said("bookmarks", session.view()):
         session.keep_bookmarks(said.get("bookmarks"))
+        st.rerun(around)
+
+
+def _presented(around: str) -> None:
+    if said := _said("presenter", session.view()):
+        session.view().looking.presenter = said.get("on") is True
+        st.rerun(around)
 
 
 def _nothing() -> None:

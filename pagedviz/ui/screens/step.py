@@ -1,6 +1,6 @@
 """The Step screen: one moment of a run, and the ways to another.
 
-title
+title                 with a way to stop a run that is still being recorded
 the board             steps in the browser (pagedviz/ui/board)
 charts                of the whole run; they follow where the board rests
 a panel               attention, a page, what if; so does it
@@ -13,15 +13,18 @@ import streamlit as st
 from pagedviz.ui import session
 from pagedviz.ui.board import draw_board
 from pagedviz.ui.charts import draw_charts
-from pagedviz.ui.frame import draw_title, frame_style
+from pagedviz.ui.frame import frame_style, presenter_style
 from pagedviz.ui.markdown import plain
+from pagedviz.ui.messages import draw_messages
 from pagedviz.ui.panel_style import panel_style
 from pagedviz.ui.panels import draw_panels
 from pagedviz.ui.runs import RunKey
 from pagedviz.ui.session import View
 from pagedviz.ui.setup import draw_setup
-from pagedviz.ui.what_if_panel import draw_branch
+from pagedviz.ui.title_row import draw_title_row
 from pagedviz.views.theme import LIGHT, THEMES
+
+_MOMENT = "moment"
 
 
 def draw() -> None:
@@ -30,40 +33,31 @@ def draw() -> None:
     draw_setup(view.run)
     # Where the board rests concerns the fragment only: the sidebar with all its fields is left
     # alone.
-    st.fragment(_draw_moment)(view.run.key)
+    session.catch_up()
+    st.fragment(_draw_moment, key=_MOMENT)(view.run.key, view.run.is_growing)
 
 
-def _draw_moment(key: RunKey) -> None:
-    """Everything but the sidebar. key: of the run when the whole screen was drawn."""
+def _draw_moment(key: RunKey, is_growing: bool) -> None:
+    """Everything but the sidebar. Of the run when the whole screen was drawn: its key, and whether
+    it grew."""
     view = session.view()
-    if view.run.key != key:
+    # The clock of the recording bar only stops with the whole screen.
+    if view.run.key != key or view.run.is_growing != is_growing:
         st.rerun()
     session.publish()
-    run = view.run
     theme = THEMES.get(st.context.theme.type or "", LIGHT)
-    st.html(frame_style(theme) + panel_style(theme))
-    is_edited = run.key.is_changed and not run.key.is_branch
-    with st.container(horizontal=True, vertical_alignment="center", key="title"):
-        st.html(draw_title(run.scenario.title, is_edited), width="content")
-        draw_branch(view)
-        if is_edited:
-            st.button(
-                "Undo changes",
-                on_click=session.open_scenario,
-                args=(run.key.scenario,),
-                type="tertiary",
-            )
-    _messages(view)
+    alone = presenter_style() if view.looking.presenter else ""
+    st.html(frame_style() + panel_style() + alone)
+    draw_title_row(view)
+    draw_messages(view)
     with st.container(key="boardplace"):
-        draw_board(view)
+        draw_board(_MOMENT)
+    if view.looking.presenter:
+        return
     _ended(view)
-    draw_charts(view, theme)
+    if view.looking.shows_charts:
+        draw_charts(view, theme)
     draw_panels(view, theme)
-
-
-def _messages(view: View) -> None:
-    for problem in view.problems:
-        st.warning(plain(problem))
 
 
 def _ended(view: View) -> None:

@@ -26,8 +26,8 @@ import * as time from "./time.js";
 
 const REST = 150; // ms without a move after which the play-head rests
 const IDLE = 600; // ms without a move after which chunks are asked for ahead of need
-const MORE_BEFORE_END = 24; // steps
-const NO_CALLS = { rested() {}, want() {}, more() {}, bookmarked() {}, watched() {} };
+const MORE_BEFORE_END = 64; // steps
+const NO_CALLS = { rested() {}, want() {}, more() {}, bookmarked() {}, watched() {}, presented() {} };
 
 // Draws into `parent`. `overview` is that of pagedviz/views/overview.py; chunks follow by `addChunk`,
 // that of `moment` first. Returns the board; `destroy` takes it away again.
@@ -36,7 +36,8 @@ export function mount(parent, options) {
 }
 
 class Board {
-  constructor(parent, { overview, moment, byEvent = false, hints = [], bookmarks = [], calls = {} }) {
+  constructor(parent, options) {
+    const { overview, moment, byEvent = false, hints = [], bookmarks = [], isPresenting = false, calls = {} } = options;
     this.run = new Run(overview);
     this.calls = { ...NO_CALLS, ...calls };
     this.byEvent = byEvent;
@@ -44,12 +45,15 @@ class Board {
     this.target = time.clamped(this.run, moment);
     this.rested = this.target; // where whoever mounted the board believes it to be
     this.watched = undefined;
+    this.owed = []; // presses beyond what is recorded by now: whether each was by event
     this.numHues = overview.themes.light.hues.length;
     this.player = new time.Player(
-      () => this.#move(time.forward(this.run, this.target, this.byEvent)),
+      // At the end of what is recorded by now it waits for more.
+      () => this.#move(time.forward(this.run, this.target, this.byEvent)) || !this.run.overview.is_complete,
       () => this.#stopped(),
     );
     this.#build(parent, hints);
+    this.#enlarge(isPresenting);
     this.recolour();
     this.#listen();
   }
@@ -59,7 +63,7 @@ class Board {
   addChunk(chunk) {
     this.run.add(chunk);
     setAttribute(this.root, "data-loaded", this.run.chunks.size);
-    if (this.moment === undefined || !time.same(this.moment, this.target)) this.go(this.target);
+    if (this.moment === undefined || !time.same(this.moment, this.target)) this.#move(this.target);
     this.#askAhead();
   }
 
@@ -68,9 +72,14 @@ class Board {
     this.run.grow(overview);
     this.lanes.overview = this.occupancy.overview = overview;
     this.isAsking = false;
+    this.sequences.fit();
+    this.timeBar.drawBookmarks(this.bookmarks, this.byEvent);
     this.#redrawStrips();
     this.#askAhead();
     this.#ask();
+    const presses = this.owed;
+    this.owed = [];
+    presses.forEach((byEvent) => this.#forward(byEvent));
   }
 
   // Told by whoever mounted the board, who need not be told again.
@@ -81,6 +90,7 @@ class Board {
 
   go(moment) {
     this.player.stop();
+    this.owed = [];
     this.#move(time.clamped(this.run, moment));
   }
 
@@ -131,6 +141,8 @@ class Board {
     this.state = state;
     this.place = place;
     this.moment = moment;
+    this.#askNext();
+    this.#askAhead();
     setText(this.status, "");
     this.#draw();
     return true;
@@ -138,7 +150,7 @@ class Board {
 
   #need(number) {
     const there = this.run.arrival(number);
-    if (!this.run.chunks.has(number)) this.calls.want(number);
+    if (!this.run.has(number)) this.calls.want(number);
     return there;
   }
 
@@ -152,10 +164,21 @@ class Board {
     else this.idleTimer = setTimeout(() => this.#askAhead(), IDLE);
   }
 
+  // Whoever steps on without a rest soon needs the next chunk.
+  #askNext() {
+    const next = this.run.chunkNumber(this.target.step) + 1;
+    if (next >= this.run.numChunks || this.run.has(next) || this.asked === next) return;
+    this.asked = next;
+    this.calls.want(next);
+  }
+
   // Ask for more of the run before its recorded end is reached.
   #ask() {
-    const { is_complete: isComplete } = this.run.overview;
-    if (isComplete || this.isAsking || this.target.step + MORE_BEFORE_END < this.run.numSteps) return;
+    if (this.target.step + MORE_BEFORE_END >= this.run.numSteps) this.#askMore();
+  }
+
+  #askMore() {
+    if (this.run.overview.is_complete || this.isAsking) return;
     this.isAsking = true;
     this.calls.more(this.run.numSteps);
   }
@@ -206,9 +229,14 @@ class Board {
     if (this.until !== asked) return;
     if (found) this.go(found);
     else {
+      if (direction > 0) this.#askMore();
       const what = kind === "page" || kind === "sequence" ? "change" : kind === "generation" ? "use" : kind;
-      setText(this.status, `No ${what} ${direction > 0 ? "after" : "before"} this moment`);
+      setText(this.status, `No ${what} ${direction > 0 ? "after" : "before"} this moment${this.#soFar(direction)}`);
     }
+  }
+
+  #soFar(direction) {
+    return direction < 0 || this.run.overview.is_complete ? "" : " so far: more is being recorded";
   }
 
   #nextTick(direction) {
@@ -233,6 +261,21 @@ class Board {
     return (step, number) => kinds.includes(event(step, number).kind);
   }
 
+  // Presenter: large type, and only what a lecture needs.
+  #present() {
+    this.#enlarge(!this.isPresenting);
+    this.#redrawStrips();
+    this.calls.presented(this.isPresenting);
+  }
+
+  #enlarge(isPresenting) {
+    this.isPresenting = isPresenting;
+    this.root.classList.toggle("presenter", isPresenting);
+    this.pool.enlarge?.(isPresenting);
+    setText(this.timeBar.presenter, isPresenting ? "Leave presenter" : "Aa");
+    setAttribute(this.timeBar.presenter, "aria-label", isPresenting ? "Leave presenter" : "Presenter");
+  }
+
   watch(thing) {
     const isSame = JSON.stringify(thing) === JSON.stringify(this.watched);
     this.watched = isSame ? undefined : thing;
@@ -249,7 +292,10 @@ class Board {
     const act = {
       first: () => this.go(time.first(this.byEvent)),
       back: (byEvent = this.byEvent) => this.#pressed(time.back(this.run, this.target, byEvent)),
-      forward: (byEvent = this.byEvent) => this.#pressed(time.forward(this.run, this.target, byEvent)),
+      forward: (byEvent = this.byEvent) => {
+        this.player.stop();
+        this.#forward(byEvent);
+      },
       last: () => this.go(time.last(this.run)),
       play: () => this.#play(),
       speed: (perSecond) => (this.player.perSecond = perSecond),
@@ -258,8 +304,10 @@ class Board {
       until: (direction) => this.#until(direction),
       bookmark: () => this.panels.bookmarks.open(this.bookmarks, this.target),
       search: () => this.panels.search.open(),
+      watch: (thing) => this.watch(thing),
       table: () => this.#showTable(),
       keys: () => this.panels.keys.open(),
+      presenter: () => this.#present(),
       need: (number) => this.#need(number),
     };
     this.act = act;
@@ -271,7 +319,7 @@ class Board {
     this.panels = {
       keys: new KeySheet(),
       search: new Search(this.run, act),
-      table: new Table(),
+      table: new Table(overview.last_tables),
       bookmarks: new Bookmarks(hints, {
         go: act.go,
         add: (mark) => keep([...this.bookmarks, mark].sort((a, b) => this.run.place(a) - this.run.place(b))),
@@ -325,8 +373,19 @@ class Board {
     this.timeBar.drawBookmarks(this.bookmarks, this.byEvent);
   }
 
+  // Beyond what is recorded by now a press is remembered.
+  #forward(byEvent) {
+    const moment = time.forward(this.run, this.target, byEvent);
+    if (moment !== undefined) return this.#move(moment);
+    if (this.run.overview.is_complete) return false;
+    this.owed.push(byEvent);
+    setText(this.status, `Step ${this.run.numSteps} is being recorded`);
+    return this.#askMore();
+  }
+
   #pressed(moment) {
     this.player.stop();
+    this.owed = [];
     this.#move(moment);
   }
 
@@ -373,11 +432,11 @@ class Board {
       isPlaying: this.player.isPlaying,
       hash: state.hash,
       hasBack: time.back(run, moment, this.byEvent) !== undefined,
-      hasForward: time.forward(run, moment, this.byEvent) !== undefined,
+      hasForward: time.forward(run, moment, this.byEvent) !== undefined || !overview.is_complete,
     });
     this.sentence.replaceChildren(...decorated(run.sentence(moment), state.sequences, this.numHues));
     this.pool.draw(state, focus, dirtyPages);
-    this.sequences.draw(state, focus, dirtySequences);
+    this.sequences.draw(state, focus, dirtySequences, this.place);
     const totals = totalsOf(state, overview.block_size);
     setText(
       this.poolTitle,

@@ -18,7 +18,12 @@ export class PoolCanvas {
   }
 
   get hasNames() {
-    return this.overview.detail === "fill";
+    return this.overview.detail === "fill" && !this.isLarge;
+  }
+
+  // Names of so many pages cannot be read from afar: large, a page has its owner's letter.
+  enlarge(isLarge) {
+    this.isLarge = isLarge;
   }
 
   fit() {
@@ -113,12 +118,31 @@ export class PoolCanvas {
       else pen.fillRect(x, y + height * (1 - Math.max(share, 0.2)), width, height * Math.max(share, 0.2));
     }
     if (this.hasNames) this.#names(state, id, x, y, width, kind, owners, hue);
+    else if (this.isLarge && owners.length) this.#owner(owners, x + width / 2, y + height / 2, width, height, hue);
     const isLit = this.lit.has(id);
     pen.lineWidth = isNow || isLit ? 2 : 1;
     pen.strokeStyle = isNow ? colours.accent : isLit ? colours.text : kind === "active" ? this.inks[hue] : colours.line;
     if (isNow || isLit || this.hasNames || kind === "active") {
       pen.strokeRect(x + pen.lineWidth / 2, y + pen.lineWidth / 2, width - pen.lineWidth, height - pen.lineWidth);
     }
+  }
+
+  #owner(owners, x, y, width, height, hue) {
+    const { pen } = this;
+    const size = Math.min(width * 0.7, height * 0.75, 22);
+    if (size < 12) return;
+    if (this.font !== size) pen.font = `bold ${size}px system-ui, sans-serif`;
+    this.font = size;
+    const text = letter(owners[0].index);
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    // Drawn on fill and on ground alike, so it brings its own ground.
+    pen.lineWidth = 3;
+    pen.strokeStyle = this.colours.background;
+    pen.strokeText(text, x, y + 1);
+    pen.fillStyle = this.inks[hue];
+    pen.fillText(text, x, y + 1);
+    pen.textAlign = "left";
   }
 
   #names(state, id, x, y, width, kind, owners, hue) {

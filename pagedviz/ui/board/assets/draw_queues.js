@@ -45,12 +45,15 @@ export function freeQueue(element, state) {
   let length = 0;
   for (const id of state.list("queue")) {
     length++;
-    if (shown.length < FREE_SHOWN) shown.push(h("span", { class: state.pageState(id), data: { p: id } }, label(state, id)), " ");
+    if (length <= FREE_SHOWN) {
+      const name = h("span", { class: state.pageState(id), data: { p: id } }, label(state, id));
+      shown.push(name, " ");
+    }
   }
   if (!length) element.replaceChildren("Free queue: empty, the next page needed costs a preemption");
   else {
-    const rest = length - Math.min(length, FREE_SHOWN);
-    element.replaceChildren("Free queue, next first: ", ...shown, rest ? `and ${rest} more` : "");
+    // The count is in front: the end of the line may be cut off. Cached pages wait here too.
+    element.replaceChildren(`Free queue of ${length}, next first: `, ...shown, length > FREE_SHOWN ? "…" : "");
   }
 }
 

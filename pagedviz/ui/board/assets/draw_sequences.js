@@ -16,21 +16,29 @@ export class SequenceList {
     this.numHues = numHues;
     this.cards = new Map(); // sequence id -> card
     this.now = new Set();
-    const total = run.overview.lanes.length;
-    const live = Math.max(run.overview.most_at_once, 1);
-    const room = total <= 1 ? "alone" : live <= 3 ? "wide" : live <= 6 ? "close" : "dense";
-    this.isDense = room === "dense";
-    this.list = h("div", { class: `rows ${room}`, tabindex: 0, "aria-label": "Sequences, in order of arrival" });
-    // So many need room at once, the others of the run a line each: no card changes its size.
-    this.list.style.setProperty("--lanes", live);
-    this.list.style.setProperty("--ended", total <= ALL_SHOWN_UP_TO ? total - live : 1);
+    this.list = h("div", { role: "group", tabindex: 0, "aria-label": "Sequences, in order of arrival" });
+    this.fit();
     this.none = h("p", { class: "none" }, "No request has arrived yet: step on");
     this.ended = h("p", { class: "ended" });
     this.list.append(this.none, this.ended);
     this.element = this.list;
   }
 
-  draw(state, focus, dirty) {
+  // So many need room at once, the others of the run a line each: no card changes its size.
+  fit() {
+    const { lanes, most_at_once: most } = this.run.overview;
+    const total = lanes.length;
+    const live = Math.max(most, 1);
+    const room = total <= 1 ? "alone" : live <= 3 ? "wide" : live <= 6 ? "close" : "dense";
+    this.isDense = room === "dense";
+    setClass(this.list, `rows ${room}`);
+    this.list.style.setProperty("--lanes", live);
+    this.list.style.setProperty("--ended", total <= ALL_SHOWN_UP_TO ? total - live : 1);
+  }
+
+  // place: of the moment, as Run counts them
+  draw(state, focus, dirty, place) {
+    this.place = place;
     const rows = state.rows;
     const isLong = this.run.overview.lanes.length > ALL_SHOWN_UP_TO;
     const shown = isLong ? rows.filter((row) => row.finish_reason === undefined || focus.sequences.has(row.id)) : rows;
@@ -75,7 +83,7 @@ export class SequenceList {
     const groups = h("div", { class: "groups" });
     const adapter = row.adapter ? h("span", { class: "chip adapter" }, `adapter ${row.adapter}`) : undefined;
     const head = h("header", {}, badge(row, this.numHues), h("b", {}, `seq:${row.id}`), name, adapter, chip, note);
-    const text = h("div", { class: "text" }, groups);
+    const text = h("div", { class: "text", tabindex: 0, role: "group", "aria-label": `Text of seq:${row.id}` }, groups);
     const element = h("article", { data: { s: row.id } }, head, text);
     return { element, chip, note, text, groups, pieces: [], more: h("span", { class: "more" }) };
   }
@@ -87,9 +95,31 @@ export class SequenceList {
     setClass(card.element, `seq h${row.index % this.numHues} ${row.state}${now}${lit}`);
     setText(card.chip, chipText(row));
     setClass(card.chip, row.state === "prefilling" || row.state === "decoding" ? "chip strong" : "chip");
-    setText(card.note, noteText(state, row));
+    setText(card.note, this.#note(state, row));
+    setAttribute(card.note, "title", this.#lastTable(row).map((name, i) => `${i} → ${name}`).join(", ") || null);
     this.#updatePieces(state, card, row, focus);
     if (isNow && row.page.length === 0) showNow(card.text);
+  }
+
+  #note(state, row) {
+    const cost = row.num_preemptions ? `, preempted ${row.num_preemptions}×${this.#recomputed(row.id)}` : "";
+    const table = this.#lastTable(row);
+    const names = table.length > 3 ? [...table.slice(0, 2), "…", table.at(-1)] : table;
+    return noteText(state, row) + (names.length ? `, last in ${names.join(" ")}` : "") + cost;
+  }
+
+  // The pages of a finished sequence, which has let go of them.
+  #lastTable(row) {
+    return row.state === "finished" ? (this.run.overview.last_tables[row.id] ?? []) : [];
+  }
+
+  // What preemptions have cost a sequence up to the moment.
+  #recomputed(id) {
+    let sum = 0;
+    for (const [step, event, resumed, tokens] of this.run.overview.resumes) {
+      if (resumed === id && this.run.place({ step, event }) <= this.place) sum += tokens;
+    }
+    return sum ? `, ${count(sum, "token")} computed again` : "";
   }
 
   #updatePieces(state, card, row, focus) {

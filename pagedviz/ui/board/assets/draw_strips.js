@@ -2,11 +2,13 @@
 // once; the cursor is a line that moves over them, with a veil over what is still to come.
 
 import { pattern } from "./colours.js";
-import { h, letter, setText } from "./dom.js";
+import { h, letter, setAttribute, setText } from "./dom.js";
 
 const LEFT = 30;
 const BOTTOM = 16;
 const LANES_AT_ONCE = 12;
+const CONTIGUOUS =
+  "contiguous: pages that an allocator without paging would hold, prompt and longest answer of each running sequence in one piece";
 
 class Strip {
   constructor(title, words, key) {
@@ -201,6 +203,7 @@ export class PoolStrip extends Strip {
 
   say(totals, step) {
     const reserved = this.overview.occupancy.contiguous[step];
+    setAttribute(this.caption, "title", CONTIGUOUS);
     setText(
       this.caption,
       `${totals.active} active (${totals.empty} slots empty ╳) · ${totals.cached} cached ╱ · ` +

@@ -4,7 +4,14 @@ import { h, setAttribute, setText } from "./dom.js";
 import { sliderLast, sliderMoment, sliderPlace } from "./time.js";
 
 const SPEEDS = [1, 2, 4, 10];
-const IMPORTANCE = ["preemption", "finish", "eviction", "hit"];
+const IMPORTANCE = ["preemption", "finish", "copy", "eviction", "hit"];
+export const SIGNS = { preemption: "✕", eviction: "▼", copy: "◆", finish: "■", hit: "○" };
+const HINTS = [
+  ["→", "next step"],
+  ["Shift →", "next event"],
+  ["Space", "play"],
+  ["?", "all keys"],
+];
 const NEAR = Array.from({ length: 15 }, (_, i) => i - 7);
 
 export class TimeBar {
@@ -32,12 +39,13 @@ export class TimeBar {
       h("button", { type: "button", data: { testid: `by-${name}` }, title: `One press is one ${name === "token" ? "step: a token for every running sequence" : "event"}`, on: { click: () => act.byEvent(name === "event") } }, name),
     );
     this.until = h("select", { "aria-label": "Run until", title: "What to run until", data: { testid: "until" } });
-    this.untilBack = h("button", { type: "button", "aria-label": "Run back to the one before", title: "Back to the one before (p)", data: { testid: "until-back" }, on: { click: () => act.until(-1) } }, "«");
-    this.untilOn = h("button", { type: "button", "aria-label": "Run on to the next", title: "On to the next (n)", data: { testid: "until-on" }, on: { click: () => act.until(1) } }, "»");
+    this.untilBack = h("button", { type: "button", "aria-label": "Run back to the one before", title: "Run back to the one before (p)", data: { testid: "until-back" }, on: { click: () => act.until(-1) } }, "«");
+    this.untilOn = h("button", { type: "button", "aria-label": "Run on to the next", title: "Run on to the next (n)", data: { testid: "until-on" }, on: { click: () => act.until(1) } }, "»");
     this.bookmark = button("bookmark", "☆ Moments", "Moments worth a look, and bookmarks", "b");
     this.search = button("search", "Search", "Search events, pages, sequences, tokens", "/");
     this.table = button("table", "Table", "The board as a table", "t");
     this.keys = button("keys", "?", "Keys", "?");
+    this.presenter = button("presenter", "Aa", "Presenter: large type, only what a lecture needs", "l");
     this.position = h("div", { class: "position", data: { testid: "position" } });
     this.hash = h("span", { class: "chip hash", title: "State hash: the same on every screen that shows this moment", data: { testid: "hash" } });
     this.range = h("input", { type: "range", min: 0, step: 1, "aria-label": "Moment of the run", data: { testid: "slider" }, on: { input: () => this.#slid() } });
@@ -55,11 +63,19 @@ export class TimeBar {
         group("granularity", ...this.units),
         group("until", h("span", { class: "word" }, "until"), this.untilBack, this.until, this.untilOn),
         group("finding", this.bookmark, this.search, this.table),
-        h("div", { class: "where" }, this.position, this.hash, this.keys),
+        h("div", { class: "where" }, this.position, this.hash, this.presenter, this.keys),
       ),
       h("div", { class: "slider" }, this.ticks, this.flags, this.range),
+      h("div", { class: "under" }, this.#tickLegend(), keyHints()),
     );
     this.setWatched(undefined);
+  }
+
+  // Of the kinds that the run has: they stay the same while one steps.
+  #tickLegend() {
+    const kinds = new Set(this.run.overview.ticks.map(([, , kind]) => kind));
+    const entry = (kind) => h("span", {}, h("b", { class: kind }, SIGNS[kind]), ` ${kind}`);
+    return h("p", { class: "ticklegend" }, ...IMPORTANCE.filter((kind) => kinds.has(kind)).map(entry));
   }
 
   // What may be run until: all kinds, and the watched page or sequence.
@@ -87,7 +103,7 @@ export class TimeBar {
     this.position.replaceChildren(
       "step ",
       h("b", {}, String(step)),
-      ` of ${this.run.numSteps - 1} · ${events}`,
+      ` of ${this.run.numSteps - 1}${this.run.overview.is_complete ? "" : "+"} · ${events}`,
     );
     setText(this.hash, `state ${hash.slice(0, 4)} ${hash.slice(4, 8)}`);
     setAttribute(this.back, "aria-disabled", hasBack ? null : "true");
@@ -154,6 +170,12 @@ export class TimeBar {
   }
 }
 
+// What to do first, for whoever has just arrived.
+function keyHints() {
+  const hint = ([key, words]) => h("span", {}, h("kbd", {}, key), ` ${words}`);
+  return h("p", { class: "hints", data: { testid: "hints" } }, ...HINTS.map(hint));
+}
+
 export function drawMark(pen, kind, x, y, colours) {
   pen.strokeStyle = pen.fillStyle = kind === "preemption" ? colours.accent : colours.strong;
   pen.lineWidth = 1.6;
@@ -168,6 +190,12 @@ export function drawMark(pen, kind, x, y, colours) {
     pen.moveTo(x - 3.5, y - 3);
     pen.lineTo(x + 3.5, y - 3);
     pen.lineTo(x, y + 3.5);
+    pen.fill();
+  } else if (kind === "copy") {
+    pen.moveTo(x, y - 4);
+    pen.lineTo(x + 4, y);
+    pen.lineTo(x, y + 4);
+    pen.lineTo(x - 4, y);
     pen.fill();
   } else if (kind === "finish") {
     pen.fillRect(x - 2.5, y - 2.5, 5, 5);

@@ -48,6 +48,8 @@ function commandOf(event, target, isOurs, act) {
       return act.bookmark;
     case "/":
       return act.search;
+    case "l":
+      return act.presenter;
     case "t":
       return act.table;
     case "?":

@@ -1,6 +1,7 @@
 // The panels that open over the board: keys, bookmarks, search, table.
 
 import { clear, h, label, letter, setText } from "./dom.js";
+import { SIGNS } from "./draw_timebar.js";
 
 const MOST_FOUND = 100;
 const KEYS = [
@@ -12,13 +13,8 @@ const KEYS = [
   ["b", "moments: those worth a look, and your bookmarks"],
   ["/", "search events, pages (p7), sequences (seq:2), tokens"],
   ["t", "the board as a table"],
+  ["l", "presenter, for a lecture: large type, only what the back row needs"],
   ["?", "this sheet"],
-];
-const MARKS = [
-  ["✕", "preemption"],
-  ["▼", "eviction"],
-  ["■", "finish"],
-  ["○", "hit"],
 ];
 
 class Panel {
@@ -50,8 +46,9 @@ export class KeySheet extends Panel {
     const row = ([keys, words]) => h("tr", {}, h("th", { scope: "row" }, h("kbd", {}, keys)), h("td", {}, words));
     this.body.append(
       h("table", {}, h("tbody", {}, ...KEYS.map(row))),
-      h("p", {}, "Keys work wherever the focus is, except in a text field. Click a page or a sequence to watch it: “until” can then run to its next change."),
-      h("p", {}, "Marks on the time bar: ", ...MARKS.map(([sign, words]) => h("span", { class: "mark" }, h("b", {}, sign), ` ${words}`))),
+      h("p", {}, "Keys work wherever the focus is, except in a text field. To watch a page or a sequence, click it or search for its name: “until” can then run to its next change."),
+      h("p", {}, "Marks on the time bar: ", ...Object.entries(SIGNS).map(([kind, sign]) => h("span", { class: "mark" }, h("b", {}, sign), ` ${kind}`))),
+      h("p", {}, "Dotted line in Occupancy, “contiguous”: the pages an allocator without paging would hold, which gives each running sequence its prompt and longest answer in one piece."),
     );
   }
 }
@@ -137,6 +134,7 @@ export class Search extends Panel {
     clear(this.list);
     const query = this.query.value.trim();
     if (!query) return setText(this.status, "");
+    this.#offerToWatch(query);
     const fits = matcher(query);
     let found = 0;
     for (let step = 0; step < this.run.numSteps; step++) {
@@ -158,6 +156,23 @@ export class Search extends Panel {
     return setText(this.status, found ? `${found} found ${more}` : `Nothing found for “${query}”`);
   }
 
+  // The way to watch a page or a sequence without a pointer.
+  #offerToWatch(query) {
+    const [, kind, number] = /^(p|seq:)(\d+)(?:\.\d+)?$/i.exec(query) ?? [];
+    if (kind === undefined) return;
+    const id = Number(number);
+    const thing = kind.toLowerCase() === "p" ? { page: id } : { sequence: id };
+    const { num_pages: numPages, lanes } = this.run.overview;
+    if (thing.page === undefined ? !lanes.some(([seq]) => seq === id) : id >= numPages) return;
+    const watch = () => {
+      this.close();
+      this.act.watch(thing);
+    };
+    const name = thing.page === undefined ? `seq:${id}` : `p${id}`;
+    const words = `Watch ${name}, or stop: “until” can run to its next change`;
+    this.list.append(h("li", {}, h("button", { type: "button", data: { testid: "watch" }, on: { click: watch } }, h("b", {}, "◎"), ` ${words}`)));
+  }
+
   #add(moment, words) {
     const go = () => {
       this.close();
@@ -177,8 +192,10 @@ function matcher(query) {
 }
 
 export class Table extends Panel {
-  constructor() {
+  // lastTables: sequence id -> names of the pages it had when it finished
+  constructor(lastTables) {
     super("The board as a table", "table-panel");
+    this.lastTables = lastTables;
   }
 
   open(state, sentence, blockSize) {
@@ -187,9 +204,10 @@ export class Table extends Panel {
   }
 
   show(state, sentence, blockSize) {
+    const held = (row) => (row.state === "finished" ? (this.lastTables[row.id] ?? []).join(" ") : "");
     const sequences = state.rows.map((row) => [
       `${letter(row.index)} seq:${row.id}`, row.name, row.state, row.num_tokens, row.num_computed,
-      row.page.map((id) => label(state, id)).join(" "),
+      row.page.map((id) => label(state, id)).join(" "), held(row),
     ]);
     const pages = Array.from({ length: state.numPages }, (_, id) => [
       label(state, id), state.pageState(id), state.owners[id].map((owner) => letter(owner.index)).join(" "),
@@ -197,7 +215,7 @@ export class Table extends Panel {
     ]);
     this.body.replaceChildren(
       h("p", {}, sentence),
-      table("Sequences", ["sequence", "name", "state", "tokens", "computed", "pages"], sequences),
+      table("Sequences", ["sequence", "name", "state", "tokens", "computed", "pages", "pages at its end"], sequences),
       table("Pages", ["page", "state", "owners", "references", "slots filled"], pages),
     );
   }

@@ -5,6 +5,8 @@
 
 import { BoardState } from "./state.js";
 
+const CHUNKS_AHEAD = 6;
+const CHUNKS_BEHIND = 3;
 const KEYFRAME_PAYS_FROM = 2500; // patches; a nearer state is reached patch by patch
 
 // base64 of gzipped JSON -> data
@@ -18,6 +20,7 @@ export class Run {
   constructor(overview) {
     this.chunks = new Map();
     this.waiting = new Map(); // chunk number -> functions to call when it is there
+    this.texts = new Map(); // token id -> its text
     this.grow(overview);
   }
 
@@ -39,6 +42,7 @@ export class Run {
     chunk.eventStarts = [0];
     for (const count of chunk.events) chunk.eventStarts.push(chunk.eventStarts.at(-1) + count);
     this.chunks.set(number, chunk);
+    for (const [id, text] of Object.entries(chunk.tokens)) this.texts.set(Number(id), text);
     for (const tell of this.waiting.get(number) ?? []) tell();
     this.waiting.delete(number);
   }
@@ -52,21 +56,29 @@ export class Run {
     return chunk && step < chunk.first + chunk.num_steps ? chunk : undefined;
   }
 
+  // Whether all steps of a chunk are there that the run has: the last chunk of a run that grows is
+  // replaced by a longer one.
+  has(number) {
+    const chunk = this.chunks.get(number);
+    return chunk !== undefined && chunk.num_steps >= Math.min(this.chunkSteps, this.numSteps - number * this.chunkSteps);
+  }
+
   // Resolves when the chunk is there; who asks for it is not known here.
   arrival(number) {
-    if (this.chunks.has(number)) return Promise.resolve();
+    if (this.has(number)) return Promise.resolve();
     return new Promise((tell) => {
       this.waiting.set(number, [...(this.waiting.get(number) ?? []), tell]);
     });
   }
 
-  // The first chunk not there, from `number` on and then from the start; undefined if all are.
+  // The first chunk not there of those that somebody at `number` may step into soon; undefined if
+  // all are.
   missing(number) {
-    for (let i = 0; i < this.numChunks; i++) {
-      const candidate = (number + i) % this.numChunks;
-      const chunk = this.chunks.get(candidate);
-      const expected = Math.min(this.chunkSteps, this.numSteps - candidate * this.chunkSteps);
-      if (chunk === undefined || chunk.num_steps < expected) return candidate;
+    const last = Math.min(number + CHUNKS_AHEAD, this.numChunks - 1);
+    const near = Array.from({ length: last - number + 1 }, (_, i) => number + i);
+    for (let i = 1; i <= CHUNKS_BEHIND && number - i >= 0; i++) near.push(number - i);
+    for (const candidate of near) {
+      if (!this.has(candidate)) return candidate;
     }
     return undefined;
   }
@@ -101,11 +113,7 @@ export class Run {
 
   tokenText(id) {
     if (id === undefined) return "?";
-    for (const chunk of this.chunks.values()) {
-      const text = chunk.tokens[id];
-      if (text !== undefined) return text;
-    }
-    return `#${id}`;
+    return this.texts.get(id) ?? `#${id}`;
   }
 
   // ---- moving ---------------------------------------------------------------------------------

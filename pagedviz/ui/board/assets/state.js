@@ -9,9 +9,9 @@ import { Sum, fieldHash, fnv } from "./hash.js";
 const LISTS = ["queue", "waiting", "running"];
 const SEQUENCE_VALUES = [
   "name", "adapter", "num_prompt_tokens", "max_new_tokens", "num_tokens", "state", "num_computed",
-  "num_scheduled", "num_cached", "num_preemptions", "finish_reason",
+  "num_scheduled", "num_cached", "num_preemptions", "finish_reason", "parent", "num_swapped",
 ];
-const SEQUENCE_ROWS = ["token", "page", "generation"];
+const SEQUENCE_ROWS = ["token", "page", "generation", "host"];
 
 export class BoardState {
   constructor(numPages) {
@@ -42,9 +42,10 @@ export class BoardState {
 
   // Sequences that were submitted, in that order.
   get rows() {
-    return [...this.sequences.values()]
+    this.inOrder ??= [...this.sequences.values()]
       .filter((sequence) => sequence.index !== undefined)
       .sort((one, other) => one.index - other.index);
+    return this.inOrder;
   }
 
   *list(name) {
@@ -66,7 +67,7 @@ export class BoardState {
   sequence(id) {
     let found = this.sequences.get(id);
     if (found === undefined) {
-      found = { id, index: undefined, token: [], page: [], generation: [] };
+      found = { id, index: undefined, token: [], page: [], generation: [], host: [] };
       this.sequences.set(id, found);
     }
     return found;
@@ -84,6 +85,7 @@ export class BoardState {
     if (field.pageId !== undefined) this.#touchPage(field.pageId);
     if (field.sequence !== undefined) {
       this.dirtySequences.add(field.sequence);
+      if (key === "index") this.inOrder = undefined;
       if (field.isTable) this.#moveOwner(field.sequence, old, value);
     }
   }

@@ -1,6 +1,6 @@
 // The board as a Streamlit component: unpacks what Python sends, tells Python where it rests.
 //
-// Python sends {run, overview, chunk, go: {id, step, event}, hints, bookmarks}; overview and chunk are packed
+// Python sends {run, overview, chunk, go: {id, step, event}, hints, bookmarks, presenter}; overview and chunk are packed
 // texts that stay the same as long as they say the same. State values are absolute, so that one that
 // is sent twice, or overtaken by the next, does no harm.
 
@@ -29,8 +29,18 @@ export default function board({ data, parentElement, setStateValue }) {
 
 async function update(entry, parentElement) {
   const data = entry.latest;
-  if (entry.isGone || entry.done === data) return;
+  if (entry.isGone) return;
+  // Streamlit also calls when nothing but its theme has changed.
+  if (entry.done === data) {
+    entry.board?.recolour();
+    return;
+  }
   const tell = (name, value) => entry.setStateValue(name, value);
+  // Of two requests Python answers the later one, and the same twice are two.
+  const ask = (name, value) => {
+    entry.asked = Math.max((entry.asked ?? 0) + 1, Date.now());
+    tell(name, { ...value, asked: entry.asked });
+  };
   if (entry.run !== data.run) {
     const overview = await unpack(data.overview);
     if (entry.isGone) return;
@@ -47,26 +57,35 @@ async function update(entry, parentElement) {
       byEvent: start.byEvent ?? start.by_event,
       hints: data.hints,
       bookmarks: data.bookmarks,
+      isPresenting: entry.isPresenting ?? data.presenter,
       calls: {
         rested: ({ step, event }, byEvent) => {
           places.set(data.run, { goId: entry.goId, step, event, byEvent });
           tell("cursor", { run: data.run, step, event });
         },
-        want: (number) => tell("want", { run: data.run, number }),
-        more: (from) => tell("more", { run: data.run, from }),
+        want: (number) => ask("want", { run: data.run, number }),
+        more: (from) => ask("more", { run: data.run, from }),
         bookmarked: (bookmarks) => tell("bookmarks", { run: data.run, bookmarks }),
+        presented: (on) => {
+          entry.isPresenting = on;
+          tell("presenter", { run: data.run, on });
+        },
         watched: (thing) => tell("watched", { run: data.run, thing }),
       },
     });
-  } else if (entry.overview !== data.overview) {
-    entry.overview = data.overview;
-    entry.board.grow(await unpack(data.overview));
   }
   if (entry.chunk !== data.chunk) {
     entry.chunk = data.chunk;
     const chunk = await unpack(data.chunk);
     if (entry.isGone) return;
     entry.board.addChunk(chunk);
+  }
+  // After the chunk, so that presses which wait for its steps find them.
+  if (entry.overview !== data.overview) {
+    entry.overview = data.overview;
+    const overview = await unpack(data.overview);
+    if (entry.isGone) return;
+    entry.board.grow(overview);
   }
   if (entry.goId !== data.go.id) {
     entry.goId = data.go.id;

@@ -1,0 +1,36 @@
+"""How far a run is recorded that is still being recorded, and a way to stop that.
+
+Invariant: nothing of it is on screen, and no clock runs, when there is nothing to stop.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pagedviz.ui import session
+from pagedviz.ui.runs import RunKey, recording_of
+from pagedviz.ui.session import View
+
+_EVERY_SECONDS = 1.0
+
+
+def draw_recording(view: View) -> None:
+    """In the title row."""
+    if view.run.is_growing:
+        st.fragment(_growing, run_every=_EVERY_SECONDS)(view.run.key)
+    elif view.run.can_go_on:
+        with st.container(horizontal=True, vertical_alignment="center", width="content"):
+            st.caption(f"Recording was stopped at step {view.run.trace.num_steps - 1}")
+            st.button(
+                "Go on", key="go on recording", type="tertiary", on_click=session.go_on_growing
+            )
+
+
+def _growing(key: RunKey) -> None:
+    recording = recording_of(key)
+    if not recording.is_growing:
+        session.catch_up()
+        st.rerun()
+    with st.container(horizontal=True, vertical_alignment="center", width="content"):
+        st.caption(f"Recording ahead: step {recording.num_steps - 1}")
+        st.button("Stop", key="stop recording", type="tertiary", on_click=session.stop_growing)

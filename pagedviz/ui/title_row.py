@@ -1,0 +1,57 @@
+"""The row above every screen: which scenario is shown, how it differs, and the way to another."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pagedviz.scenarios import load_scenario, scenario_names
+from pagedviz.ui import session
+from pagedviz.ui.frame import draw_title
+from pagedviz.ui.recording_bar import draw_recording
+from pagedviz.ui.session import View
+from pagedviz.ui.what_if_panel import draw_branch
+
+
+def draw_title_row(view: View, position: str | None = None) -> None:
+    """position: HTML for its end."""
+    run = view.run
+    is_edited = run.key.is_changed and not run.key.is_branch
+    with st.container(horizontal=True, vertical_alignment="center", key="title"):
+        if run.key.file:
+            st.html(draw_title(run.scenario.title, is_changed=False), width="content")
+        _choice(view)
+        draw_branch(view)
+        if is_edited:
+            st.button(
+                "Undo changes",
+                key="undo changes",
+                on_click=session.open_scenario,
+                args=(run.key.scenario,),
+                type="tertiary",
+            )
+        draw_recording(view)
+        if position is not None:
+            st.html(position, width="content")
+
+
+def _choice(view: View) -> None:
+    key = f"scenario of {view.run.key.short}"
+    is_file = bool(view.run.key.file)
+    st.selectbox(
+        "Scenario",
+        scenario_names(),
+        format_func=lambda name: load_scenario(name).title,
+        index=None if is_file else scenario_names().index(view.run.key.scenario),
+        placeholder="Leave the file for a scenario",
+        key=key,
+        on_change=_chosen,
+        args=(key,),
+        label_visibility="collapsed",
+        width=270,
+    )
+
+
+def _chosen(key: str) -> None:
+    name = session.field(key)
+    if name is not None:
+        session.open_scenario(name)

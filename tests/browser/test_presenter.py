@@ -1,0 +1,86 @@
+"""Presenter: the board alone, large enough for the back row, in the app and in a saved file."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_screens import PATIENCE, open_screen, settled
+
+# Of each visible text on the board: the class of its element, its size in px.
+TEXTS = """root => {
+    const found = [];
+    const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode()) {
+        const element = walk.currentNode.parentElement;
+        if (!walk.currentNode.data.trim() || !element.checkVisibility()) continue;
+        if (element.closest(".unseen")) continue;
+        const size = parseFloat(getComputedStyle(element).fontSize);
+        found.push([element.className || element.tagName, size]);
+    }
+    return found;
+}"""
+
+
+@pytest.mark.parametrize("num_pages", [64, 512])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_the_projector_and_reads_from_the_back_row(
+    page: Page, app_url: str, num_pages: int, scheme: str
+) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.emulate_media(color_scheme=scheme)
+    open_screen(
+        page, app_url, scenario="burst", step="20", num_pages=str(num_pages), presenter="on"
+    )
+    root = page.get_by_test_id("board")
+    expect(root).to_have_class("board presenter")
+    for hidden in ("stHeader", "stSidebar", "stPlotlyChart"):
+        expect(page.get_by_test_id(hidden).locator("visible=true")).to_have_count(0)
+    expect(page.locator(".st-key-title, .st-key-panels").locator("visible=true")).to_have_count(0)
+    box = root.bounding_box()
+    assert box is not None and box["y"] >= 0 and box["y"] + box["height"] <= 720
+    assert box["width"] >= 1200
+    sizes = root.evaluate(TEXTS)
+    assert min(size for _, size in sizes) >= 16
+    assert dict(sizes)["t"] >= 20
+    assert (
+        page.get_by_test_id("sentence").evaluate("e => parseFloat(getComputedStyle(e).fontSize)")
+        >= 24
+    )
+    for part in (".sequences", ".pages", ".sentence", ".position", ".hash"):
+        expect(root.locator(part).first).to_be_in_viewport(ratio=1)
+    for name in ("First step", "Back", "Step", "Last step", "Play"):
+        expect(page.get_by_role("button", name=name, exact=True)).to_be_in_viewport(ratio=1)
+
+
+def test_a_key_begins_it_the_address_keeps_it_and_the_same_key_ends_it(
+    page: Page, app_url: str
+) -> None:
+    open_screen(page, app_url, scenario="thrash", step="30", panel="none")
+    root = page.get_by_test_id("board")
+    there = root.get_attribute("data-state-hash")
+    root.evaluate("e => { e.dataset.first = '1' }")
+    page.keyboard.press("?")
+    expect(page.get_by_test_id("key-sheet")).to_contain_text("presenter, for a lecture")
+    page.keyboard.press("Escape")
+    page.keyboard.press("l")
+    expect(root).to_have_class("board presenter")
+    page.wait_for_url(re.compile("presenter=on"))
+    expect(page.get_by_test_id("stPlotlyChart")).to_have_count(0, timeout=PATIENCE)
+    settled(page)
+    page.keyboard.press("ArrowRight")
+    expect(root).to_have_attribute("data-step", "31")
+    page.keyboard.press("ArrowLeft")
+    # The board is where it was, not another one in its place.
+    expect(root).to_have_attribute("data-first", "1")
+    page.reload()
+    expect(root).to_have_class("board presenter", timeout=PATIENCE)
+    expect(root).to_have_attribute("data-state-hash", str(there))
+    page.get_by_role("button", name="Leave presenter").click()
+    expect(root).to_have_class("board")
+    page.wait_for_url(lambda url: "presenter" not in parse_qs(urlsplit(url).query))
+    expect(page.get_by_test_id("stHeader")).to_be_visible()
+    expect(page.locator(".st-key-states")).to_be_visible(timeout=PATIENCE)
