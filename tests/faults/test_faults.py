@@ -10,7 +10,6 @@ import pytest
 from pagedviz.engine.block_manager import BlockManager
 from pagedviz.engine.engine import Engine
 from pagedviz.engine.profiles import PROFILES
-from pagedviz.engine.scheduler import Scheduler
 from pagedviz.faults import (
     FAULTS,
     SCENARIOS,
@@ -22,7 +21,7 @@ from pagedviz.faults import (
     page_life,
     source_of,
 )
-from pagedviz.faults.fault import Fault, broken_profile
+from pagedviz.faults.fault import Fault, broken_attention, broken_profile
 from pagedviz.faults.play import Play
 from pagedviz.model import load_tiny
 from pagedviz.model.paged_attention import PagedAttention
@@ -154,15 +153,14 @@ def test_no_two_faults_share_an_implementation() -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=by_name)
-@pytest.mark.parametrize("profile", PROFILES)
-def test_a_faulty_profile_differs_in_one_part(fault: Fault, profile: str) -> None:
+def test_a_faulty_engine_differs_in_one_part(fault: Fault) -> None:
+    profile = fault.words.config.profile
     healthy = PROFILES[profile]
     broken = broken_profile(healthy, fault.part)
-    changed = [a is not b for a, b in zip(healthy, broken, strict=True)].count(True)
-    # A part that derives from another engine's choice does not fit into this one.
-    may_not_fit = profile == "nano_vllm" and issubclass(fault.part, Scheduler)
+    changed = [b for a, b in zip(healthy, broken, strict=True) if a is not b]
     is_in_model = issubclass(fault.part, PagedAttention)
-    assert changed == (0 if is_in_model or may_not_fit else 1) or profile == "nano_vllm"
+    assert changed == ([] if is_in_model else [fault.part])
+    assert broken_attention(fault.part) is (fault.part if is_in_model else PagedAttention)
 
 
 def test_the_shared_model_is_left_as_it_was() -> None:
