@@ -30,6 +30,8 @@ from pagedviz.engine.events import (
 from pagedviz.engine.host_pool import HostPool
 from pagedviz.engine.ids import AdapterKey, SeqId
 from pagedviz.engine.language_model import LanguageModel
+from pagedviz.engine.live_checker import Checker, NoChecker
+from pagedviz.engine.live_state import Audited
 from pagedviz.engine.pages import KvPageConfig
 from pagedviz.engine.prefix_cache import NoPrefixCache
 from pagedviz.engine.profiles import PROFILES, Profile
@@ -54,7 +56,9 @@ class StepOutcome(NamedTuple):
 
     sampled: the token each of `plan.sequences` gained, None for a chunk that ended before the last
     known token and for beams. forked: the sequences that began in this step as forks of others.
-    logprobs: the likeliest candidates of each sampled token, best first.
+    logprobs: the likeliest candidates of each sampled token, best first. stops: tokens of each of
+    `plan.sequences` that are computed now; logits: of the last of these, float32 [S, vocab], None
+    without a model.
     """
 
     plan: StepPlan
@@ -62,6 +66,8 @@ class StepOutcome(NamedTuple):
     finished: list[SeqId]
     logprobs: dict[SeqId, tuple[tuple[int, float], ...]]
     forked: list[SeqId]
+    stops: list[int]
+    logits: NDArray[np.float32] | None
 
 
 class Engine:
@@ -70,10 +76,15 @@ class Engine:
         config: EngineConfig,
         model: LanguageModel | None = None,
         emit: Emit | None = None,
+        checker: Checker | None = None,
+        *,
         profile: Profile | None = None,
     ) -> None:
         """profile: other parts than those of the profile that `config` names."""
         self.config = config
+        self.checker = NoChecker() if checker is None else checker
+        self._tell = emit
+        emit = self.checker.listen(emit)
         self.model = model
         self.num_steps = 0
         self.max_seq_len = config.max_seq_len
@@ -240,7 +251,14 @@ class Engine:
         outcome = self._commit(plan, logits)
         self.num_steps += 1
         self._has_idled = not (plan.sequences or plan.preempted or outcome.logprobs)
+        self._check()
         return outcome
+
+    def _check(self) -> None:
+        audited = Audited(self.num_steps, self.block_manager, self.sequences, self.scheduler)
+        for violated in self.checker.after_step(audited):
+            if self._tell is not None:
+                self._tell(violated)
 
     def _execute(self, plan: StepPlan) -> NDArray[np.float32] | None:
         """Compute the K/V and logits of a plan, [S, vocab]; changes no paging state."""
@@ -286,21 +304,18 @@ class Engine:
 
     def _commit(self, plan: StepPlan, logits: NDArray[np.float32] | None) -> StepOutcome:
         """Book what was computed, append the sampled tokens, let the finished go."""
-        outcome = StepOutcome(plan, [], [], {}, [])
+        stops = [s.num_computed + n for s, n in zip(plan.sequences, plan.num_tokens, strict=True)]
+        outcome = StepOutcome(plan, [], [], {}, [], stops, logits)
         emit, sampled = self._emit, outcome.sampled
         if emit is not None:
             for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
                 emit((WRITTEN, sequence.number, sequence.num_computed, num_tokens))
         if not self.scheduler.hashes_planned:
             self.block_manager.hash_pages(
-                [
-                    (sequence.id, sequence.num_computed + num_tokens)
-                    for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True)
-                ]
+                [(s.id, stop) for s, stop in zip(plan.sequences, stops, strict=True)]
             )
-        for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
+        for sequence, num_tokens, stop in zip(plan.sequences, plan.num_tokens, stops, strict=True):
             known = len(sequence.token_ids)
-            stop = sequence.num_computed + num_tokens
             if num_tokens > 1 or stop < known or known == sequence.num_prompt_tokens:
                 self._book_prefill(sequence, stop)
                 if stop < known:

@@ -14,7 +14,7 @@ from pagedviz.engine import state_rules, step_rules
 from pagedviz.engine.events import Event
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.state_rules import Finding
-from pagedviz.engine.step_facts import StepFacts
+from pagedviz.engine.step_facts import StepFacts, StepStart
 from pagedviz.engine.step_rules import CheckedStep
 
 
@@ -134,7 +134,20 @@ def check_step(
     to come, so that a step in which everybody waits is not yet the end (rule 7).
     reserves_prompts: as for check_snapshot.
     """
-    step = CheckedStep(before, StepFacts(before, events), after, more_arrivals)
+    start = StepStart.of(before)
+    facts = StepFacts(start, events)
+    return check_facts(start, facts, after, more_arrivals, reserves_prompts)
+
+
+def check_facts(
+    start: StepStart,
+    facts: StepFacts,
+    after: Snapshot,
+    more_arrivals: bool,
+    reserves_prompts: bool,
+) -> list[Violation]:
+    """`check_step` for a caller that has folded the step's events already."""
+    step = CheckedStep(start, facts, after, more_arrivals)
     on_the_way = [
         _violation(number, finding)
         for number, rule in _STEP_RULES.items()

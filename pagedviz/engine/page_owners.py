@@ -290,6 +290,8 @@ class PageOwners:
                     continue
                 for older in self.cache.superseded(page_ids[index]):
                     self.cache.forget_page(older)
+                    if not self.pool.ref_counts[older]:
+                        self.pool.fills[older] = 0
                     if emit is not None:
                         emit(PageEvicted(older, page_hash))
                 if emit is not None:

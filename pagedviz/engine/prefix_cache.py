@@ -12,7 +12,7 @@ The cache takes no reference; the block manager does, when an allocation succeed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pagedviz.engine.errors import ConfigError
@@ -69,6 +69,11 @@ class SharedPrefixCache:
         self.entry_of: dict[PageId, Entry] = {}
         """Every page that a lookup can find."""
         self._evicted: dict[int, int] = {}
+
+    @property
+    def entries(self) -> Mapping[int, Entry]:
+        """What a lookup sees, by hash; an entry without pages is there for its children."""
+        return self._entries
 
     @property
     def roots(self) -> tuple[Entry, ...]:

@@ -101,8 +101,8 @@ def tables_cover_what_is_computed(
     snapshot: Snapshot, reserves_prompts: bool = False
 ) -> Iterator[Finding]:
     """Rule 4. A table has just enough pages for its computed and scheduled tokens (or, with
-    `reserves_prompts`, for all that are known while there is a prompt to compute, and at most for
-    these after that), and pages are filled just as far as their owners have computed."""
+    `reserves_prompts`, for all that are known while there is a prompt to compute), and pages are
+    filled just as far as their owners have computed."""
     size = snapshot.block_size
     reached: dict[int, int] = {}
     for sequence in snapshot.sequences:
@@ -110,12 +110,12 @@ def tables_cover_what_is_computed(
             reach = max(0, min(size, sequence.num_computed - index * size))
             reached[page_id] = max(reached.get(page_id, 0), reach)
         covered = sequence.num_computed + sequence.num_scheduled
-        is_prefilling = sequence.state == "prefilling"
-        all_known = -(-sequence.num_tokens // size)
-        # A resumed one has had the page of its newest token since then, though it now decodes.
-        if reserves_prompts and (is_prefilling or len(sequence.page_ids) == all_known):
-            covered = sequence.num_tokens
         wanted = -(-covered // size)
+        if reserves_prompts and sequence.state in ("prefilling", "decoding"):
+            # One that was preempted decodes again when all but its newest token are computed.
+            all_known = -(-sequence.num_tokens // size)
+            if sequence.state == "prefilling" or len(sequence.page_ids) == all_known:
+                wanted = all_known
         if sequence.finish_reason is None and len(sequence.page_ids) != wanted:
             yield Finding(
                 f"seq:{sequence.seq_id:d} holds {len(sequence.page_ids)} pages, its {covered} "
