@@ -70,6 +70,7 @@ class Engine:
         config: EngineConfig,
         model: LanguageModel | None = None,
         emit: Emit | None = None,
+        *,
         profile: Profile | None = None,
     ) -> None:
         """profile: other parts than those of the profile that `config` names."""

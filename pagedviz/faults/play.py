@@ -57,7 +57,7 @@ class Play:
         profile = broken_profile(PROFILES[workload.config.profile], part)
         if workload.is_poisoned:
             profile = profile._replace(pool=PoisonedPool)
-        self.engine = Engine(workload.config, self._tap, self._events.append, profile)
+        self.engine = Engine(workload.config, self._tap, self._events.append, profile=profile)
         self.seq_ids: dict[str, SeqId] = {}
         self._pending: list[Command] = list(workload.commands)
         self._before = self.engine.snapshot()

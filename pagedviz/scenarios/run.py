@@ -89,7 +89,7 @@ class ScenarioRun:
                 kv=KvShape(model.num_layers, model.num_kv_heads, model.head_dim, _FLOAT_BYTES),
             )
         )
-        self.engine = Engine(config, model, self._recorder.emit, profile)
+        self.engine = Engine(config, model, self._recorder.emit, profile=profile)
 
     @property
     def trace(self) -> Trace:
