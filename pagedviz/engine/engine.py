@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pagedviz.engine.beams import BeamSearch
-from pagedviz.engine.block_manager import BlockManager, BlockManagerConfig
+from pagedviz.engine.block_manager import BlockManagerConfig
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.errors import EngineFailed, IllegalTransition
 from pagedviz.engine.events import (
@@ -27,15 +27,14 @@ from pagedviz.engine.events import (
     SequenceSubmitted,
     StateChanged,
 )
-from pagedviz.engine.families import Families
 from pagedviz.engine.host_pool import HostPool
 from pagedviz.engine.ids import AdapterKey, SeqId
 from pagedviz.engine.language_model import LanguageModel
 from pagedviz.engine.live_checker import Checker, NoChecker
 from pagedviz.engine.live_state import Audited
-from pagedviz.engine.pages import KvPageConfig, KvPagePool
+from pagedviz.engine.pages import KvPageConfig
 from pagedviz.engine.prefix_cache import NoPrefixCache
-from pagedviz.engine.profiles import PROFILES
+from pagedviz.engine.profiles import PROFILES, Profile
 from pagedviz.engine.requests import (
     check_fits,
     check_fork,
@@ -78,7 +77,10 @@ class Engine:
         model: LanguageModel | None = None,
         emit: Emit | None = None,
         checker: Checker | None = None,
+        *,
+        profile: Profile | None = None,
     ) -> None:
+        """profile: other parts than those of the profile that `config` names."""
         self.config = config
         self.checker = NoChecker() if checker is None else checker
         self._tell = emit
@@ -95,10 +97,10 @@ class Engine:
                 num_layers=model.num_layers,
             )
             self.max_seq_len = min(config.max_seq_len or model.max_seq_len, model.max_seq_len)
-        self.profile = PROFILES[config.profile]
+        self.profile = profile or PROFILES[config.profile]
         cache = self.profile.cache if config.prefix_caching else NoPrefixCache
-        self.block_manager = BlockManager(
-            KvPagePool(config.num_pages, page_config),
+        self.block_manager = self.profile.block_manager(
+            self.profile.pool(config.num_pages, page_config),
             BlockManagerConfig(max_sequences=None, max_pages_per_seq=None),
             cache(config.block_size),
             emit,
@@ -107,7 +109,7 @@ class Engine:
         self.sequences = SequenceManager(self.block_manager)
         self.host_pool = HostPool(config.host_pages, self.block_manager.pool)
         self.scheduler = self.profile.scheduler(config, self.block_manager, emit, self.host_pool)
-        self._families = Families(
+        self._families = self.profile.families(
             self.sequences, self.block_manager, self.scheduler, self.host_pool, emit
         )
         self._searches: list[BeamSearch] = []
@@ -198,7 +200,8 @@ class Engine:
         """
         self._check_alive()
         parent = self.sequences.get(seq_id)
-        check_fork(self.model, self.config, parent, len(self.scheduler.running), forced_ids)
+        num_seats = sum(sequence.num_seats for sequence in self.scheduler.running)
+        check_fork(self.model, self.config, parent, num_seats, forced_ids)
         self._has_idled = False
         return self._families.fork(parent, sampling, name=name, forced_ids=forced_ids).id
 

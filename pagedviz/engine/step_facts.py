@@ -20,6 +20,7 @@ from pagedviz.engine.events import (
     PageHashed,
     PageReleased,
     PageShared,
+    PrefixLookedUp,
     SequenceAdmitted,
     SequenceFinished,
     SequenceForked,
@@ -77,6 +78,14 @@ class Scheduled(NamedTuple):
     num_known: int
 
 
+class LookedUp(NamedTuple):
+    """A prefix lookup that found all `num_known` tokens of a sequence, or more."""
+
+    seq_id: int
+    num_tokens: int
+    num_known: int
+
+
 class Overwritten(NamedTuple):
     """A write from `offset` on into a page findable by `page_hash` whose first `fill` slots, more
     than `offset`, were written already."""
@@ -120,6 +129,7 @@ class Unplanned(NamedTuple):
 class StepFacts:
     def __init__(self, start: StepStart, events: Iterable[Emitted]) -> None:
         self.misplanned: list[Scheduled] = []
+        self.exhausted: list[LookedUp] = []
         self.overwritten: list[Overwritten] = []
         self.shared_writes: list[SharedWrite] = []
         self.unwritten: list[Unwritten] = []
@@ -199,6 +209,7 @@ class StepFacts:
         """Whether no rule about what happens on the way was broken."""
         return not (
             self.misplanned
+            or self.exhausted
             or self.overwritten
             or self.shared_writes
             or self.unwritten
@@ -221,11 +232,11 @@ class StepFacts:
         self._read()
         self.hashes[event.page_id] = None
         self._set_fill(event.page_id, 0)
-        self._add_page(event.seq_id, event.page_id)
+        self._add_page(event.seq_id, event.logical_index, event.page_id)
 
     def _shared(self, event: PageShared) -> None:
         self.hits[event.page_id] = event.seq_id
-        self._add_page(event.seq_id, event.page_id)
+        self._add_page(event.seq_id, event.logical_index, event.page_id)
 
     def _copied(self, event: PageCopied) -> None:
         self.hashes[event.page_id] = None
@@ -235,9 +246,10 @@ class StepFacts:
             pages[event.logical_index] = event.page_id
             self._tables[event.seq_id] = pages
 
-    def _add_page(self, seq_id: int, page_id: int) -> None:
+    def _add_page(self, seq_id: int, index: int, page_id: int) -> None:
         # Tables are shared with the start of the step, so they are replaced, not changed.
-        self._tables[seq_id] = [*self._tables.get(seq_id, ()), page_id]
+        table = self._tables.get(seq_id, ())
+        self._tables[seq_id] = [*table[:index], page_id, *table[index:]]
 
     def _released(self, event: PageReleased) -> None:
         self._read()
@@ -256,6 +268,11 @@ class StepFacts:
         self._has_forks = True
         self._computed[event.seq_id] = event.num_computed
         self._known[event.seq_id] = event.num_tokens
+
+    def _looked_up(self, event: PrefixLookedUp) -> None:
+        known = self._known.get(event.seq_id, 0)
+        if event.num_tokens >= known:
+            self.exhausted.append(LookedUp(event.seq_id, event.num_tokens, known))
 
     def _admitted(self, event: SequenceAdmitted) -> None:
         self._computed[event.seq_id] = event.num_cached + event.num_restored
@@ -358,6 +375,7 @@ _FOLDS: dict[type[Any], Callable[[StepFacts, Any], None]] = {
     PageReleased: StepFacts._released,
     SequenceSubmitted: StepFacts._submitted,
     SequenceForked: StepFacts._forked,
+    PrefixLookedUp: StepFacts._looked_up,
     SequenceAdmitted: StepFacts._admitted,
     SequencePreempted: StepFacts._preempted,
     SequenceScheduled: lambda facts, event: facts._schedule(*event),

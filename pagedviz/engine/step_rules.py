@@ -105,6 +105,12 @@ def scheduled_tokens_are_known(step: CheckedStep) -> Iterator[Finding]:
                 f"{what} after {chunk.num_computed} computed ones, {chunk.num_known} are known",
                 seq_id=chunk.seq_id,
             )
+    for lookup in step.facts.exhausted:
+        yield Finding(
+            f"seq:{lookup.seq_id:d} found {lookup.num_tokens} of its {lookup.num_known} tokens in "
+            "the cache and is left with 0 to schedule, at least 1 is needed to get logits",
+            seq_id=lookup.seq_id,
+        )
 
 
 def attention_reads_own_written_slots(step: CheckedStep) -> Iterator[Finding]:
