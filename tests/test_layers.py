@@ -30,7 +30,7 @@ def layer(libraries: str, *project: str) -> Layer:
 # What a view may know of the engine: records of what happened, not the thing that happens.
 READ_MODELS = tuple(
     f"pagedviz.engine.{module}"
-    for module in ("config", "errors", "events", "ids", "snapshot", "state_hash")
+    for module in ("config", "errors", "events", "ids", "rules", "snapshot", "state_hash")
 )
 BELOW_UI = tuple(
     f"pagedviz.{name}"

@@ -13,7 +13,8 @@ from pagedviz.cli.step_report import printable
 from pagedviz.engine.errors import PagedVizError, TraceFormatError
 from pagedviz.engine.events import Event, SequenceScheduled, SequenceSubmitted
 from pagedviz.engine.ids import page_label
-from pagedviz.engine.invariants import RULES, check_step
+from pagedviz.engine.invariants import check_step
+from pagedviz.engine.rules import RULES
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.state_hash import format_state_hash, state_hash_hex
 from pagedviz.trace.codec import read_trace

@@ -16,9 +16,10 @@ from typing import Protocol
 
 from pagedviz.engine import live_rules
 from pagedviz.engine.events import Emit, Emitted, InvariantViolated
-from pagedviz.engine.invariants import RULES, Violation, check_facts, check_snapshot
+from pagedviz.engine.invariants import Violation, check_facts, check_snapshot
 from pagedviz.engine.live_state import Audited, LiveState, Roll
 from pagedviz.engine.own_prefixes import OwnPrefixes
+from pagedviz.engine.rules import RULES
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.snapshot_builder import build_snapshot
 from pagedviz.engine.step_facts import StepFacts, StepStart

@@ -18,7 +18,8 @@ from pagedviz.engine.events import (
     SequenceSubmitted,
     TokenSampled,
 )
-from pagedviz.engine.invariants import RULES, Violation
+from pagedviz.engine.invariants import Violation
+from pagedviz.engine.rules import RULES
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.sub_batches import sub_batches
 from pagedviz.faults.model_tap import ModelTap

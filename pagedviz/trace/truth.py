@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pagedviz.engine.events import InvariantViolated
-from pagedviz.engine.invariants import Rule
+from pagedviz.engine.rules import Rule
 from pagedviz.trace.replay import Replay
 from pagedviz.trace.step_logits import StepLogits
 

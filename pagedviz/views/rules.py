@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pagedviz.engine.invariants import RULES
+from pagedviz.engine.rules import RULES
 from pagedviz.trace.truth import TRUTH
 
 TRUTH_RULE = 8
