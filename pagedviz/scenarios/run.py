@@ -129,8 +129,12 @@ class ScenarioRun:
     def text(self, name: str) -> str:
         """What was generated for a request so far, special tokens left out; "" without a
         tokenizer. KeyError until it has been submitted."""
+        return self.text_of(self.seq_ids[name])
+
+    def text_of(self, seq_id: SeqId) -> str:
+        """The same for any sequence, forks included. SequenceNotFound."""
         tokenizer = self.model.tokenizer
-        generated = self.sequence(name).generated_ids
+        generated = self.engine.sequences.get(seq_id).generated_ids
         return "" if tokenizer is None else tokenizer.decode(generated)
 
     def _is_due(self, request: Request, step: int) -> bool:
