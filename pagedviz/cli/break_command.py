@@ -11,7 +11,6 @@ from pagedviz.cli.step_report import printable, report_step
 from pagedviz.cli.trace_commands import show_event
 from pagedviz.engine.errors import PagedVizError
 from pagedviz.engine.events import PrefixLookedUp
-from pagedviz.engine.invariants import Violation
 from pagedviz.faults import (
     FAULTS,
     SCENARIOS,
@@ -120,7 +119,7 @@ def _break_one(name: str, scenario: str) -> None:
         print(f"\nbroken in step {caught.number}")
         for violation in examination.violations:
             print(f"  {violation}")
-        page_id = _page(examination)
+        page_id = examination.page_id
         if page_id is not None:
             print(f"\nlife of p{page_id:d}")
             for moment in page_life(examination.faulty, page_id, caught.number):
@@ -142,21 +141,6 @@ def _steps(examination: Examination, last: int) -> Iterator[str]:
         yield report_step(step.number, step.events, step.after, token_text).as_line
         if step.error is not None:
             yield f"          raised: {step.error}"
-
-
-def _page(examination: Examination) -> int | None:
-    """The page that a violation names, or else the newest one of the sequence that it names."""
-    for violation in examination.violations:
-        if violation.page_id is not None:
-            return violation.page_id
-    return next(filter(None, (_last_page(examination, v) for v in examination.violations)), None)
-
-
-def _last_page(examination: Examination, violation: Violation) -> int | None:
-    if violation.seq_id is None or examination.caught is None:
-        return None
-    page_ids = examination.caught.after.sequence(violation.seq_id).page_ids
-    return page_ids[-1] if page_ids else None
 
 
 def _show_moment(moment: PageMoment) -> str:

@@ -65,6 +65,19 @@ class Examination(NamedTuple):
         return not any(step.violations or step.error for step in steps)
 
     @property
+    def page_id(self) -> int | None:
+        """The page that a violation names, or else the newest one of the sequence that it names."""
+        named = (violation.page_id for violation in self.violations)
+        newest = (self._newest_page(violation) for violation in self.violations)
+        return next((page_id for page_id in (*named, *newest) if page_id is not None), None)
+
+    def _newest_page(self, violation: Violation) -> int | None:
+        if violation.seq_id is None or self.caught is None:
+            return None
+        page_ids = self.caught.after.sequence(violation.seq_id).page_ids
+        return page_ids[-1] if page_ids else None
+
+    @property
     def difference(self) -> Difference | None:
         """The first request that the user is served worse, None if all is alike."""
         return first_difference(self.healthy, self.faulty)

@@ -168,6 +168,14 @@ class Play:
             return tokenizer.decode(ids)
         return "".join(map(_letter, ids))
 
+    def token_text(self, token_id: int) -> str:
+        """How one token reads, as in `answer`."""
+        tokenizer = None if self.model is None else self.model.tokenizer
+        prompts = (c.prompt for c in self.workload.commands if isinstance(c, Ask))
+        if tokenizer is not None and all(isinstance(prompt, str) for prompt in prompts):
+            return tokenizer.token_text(token_id)
+        return _letter(token_id)
+
     def num_scheduled(self, sequence: SequenceView) -> int:
         """Tokens that were computed for a sequence, those computed again included."""
         return sum(

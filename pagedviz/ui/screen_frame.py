@@ -1,4 +1,5 @@
-"""What every screen but Step begins with: the run and the moment, and a way to other moments."""
+"""What every screen but Step begins with: the run and the moment, and a way to other moments; or,
+where no run is looked at, what stands in their place."""
 
 from __future__ import annotations
 
@@ -25,17 +26,30 @@ def current_theme() -> Theme:
 
 def draw_frame(content: Callable[[View, Theme], None], has_moment: bool = True) -> None:
     """A screen: title, then `content`. has_moment: whether it shows something of one moment."""
-    session.catch_up()
-    view = session.view()
-    session.publish()
-    theme = current_theme()
-    st.html(frame_style() + panel_style())
+    view, theme = _begin()
     draw_setup(view.run)
     draw_title_row(view, _position(view) if has_moment else None)
     draw_messages(view)
     if has_moment:
         _moment_bar(view)
     content(view, theme)
+
+
+def draw_frame_without_run(title: Callable[[View], None], content: Callable[[View], None]) -> None:
+    """A screen that shows nothing of the run: `title` stands where the scenario is chosen."""
+    view, _ = _begin()
+    with st.container(horizontal=True, vertical_alignment="center", key="title"):
+        title(view)
+    draw_messages(view)
+    content(view)
+
+
+def _begin() -> tuple[View, Theme]:
+    session.catch_up()
+    view = session.view()
+    session.publish()
+    st.html(frame_style() + panel_style())
+    return view, current_theme()
 
 
 def _position(view: View) -> str:

@@ -1,10 +1,10 @@
-"""What a visitor looks at beside the moment: a page, a sequence, a layer and a head, a panel; and
-whether as a presenter, large and without what a lecture does not need.
+"""What a visitor looks at beside the moment: a page, a sequence, a layer and a head, a panel, a
+fault; and whether as a presenter, large and without what a lecture does not need.
 
-    ?page=3&seq=1&layer=2&head=0&panel=page&charts=off&presenter=on
+    ?page=3&seq=1&layer=2&head=0&panel=page&charts=off&presenter=on&fault=wiped-hash&workload=books
 
 Invariants: only what differs from the defaults is in the address; reading never fails; whether such
-a page or sequence exists is for whoever shows it, since that changes with the moment.
+a page, sequence or fault exists is for whoever shows it, since that changes with the moment.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pagedviz.ui.server_limits import limits
 
 PANELS = ("attention", "page", "what if", "none")
+WORKLOADS = ("words", "books")
+_MOST_CHARS = 40
 
 
 @dataclass
@@ -29,6 +31,8 @@ class Selection:
     panel: str = PANELS[0]
     charts: bool | None = None
     presenter: bool = False
+    fault: str | None = None
+    workload: str = WORKLOADS[0]
 
     @property
     def shows_charts(self) -> bool:
@@ -47,12 +51,17 @@ class Selection:
             found["charts"] = "on" if self.charts else "off"
         if self.presenter:
             found["presenter"] = "on"
+        if self.fault is not None:
+            found["fault"] = self.fault
+        if self.workload != WORKLOADS[0]:
+            found["workload"] = self.workload
         return found
 
     @classmethod
     def read(cls, parameters: Mapping[str, str]) -> Selection:
         """What an address asks for; what does not make sense is left out."""
         panel = parameters.get("panel", "").replace("-", " ")
+        workload = parameters.get("workload", "")
         return cls(
             _number(parameters.get("page")),
             _number(parameters.get("seq")),
@@ -61,6 +70,8 @@ class Selection:
             panel if panel in PANELS else PANELS[0],
             {"on": True, "off": False}.get(parameters.get("charts", "")),
             parameters.get("presenter") == "on",
+            parameters.get("fault", "")[:_MOST_CHARS] or None,
+            workload if workload in WORKLOADS else WORKLOADS[0],
         )
 
 

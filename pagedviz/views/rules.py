@@ -14,3 +14,9 @@ def rule_name(number: int) -> str:
         return TRUTH.name
     rule = RULES.get(number)
     return "unknown here" if rule is None else rule.name
+
+
+def rule_sentence(number: int) -> str:
+    """What must hold, without a full stop. KeyError for a number that no rule has."""
+    rule = TRUTH if number == TRUTH_RULE else RULES[number]
+    return rule.sentence.rstrip(".")
