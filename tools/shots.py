@@ -86,6 +86,7 @@ SCREENS = (
     Shot("branch", "thrash", step=24, is_event=False, extra=(("what_if", WHAT_IF),)),
     Shot("pages", "thrash", "is evicted", 28, screen="pages"),
     Shot("pages-large", "growing", step=9, extra=(("num_pages", "512"),), screen="pages"),
+    Shot("break-it", "growing", screen="break_it"),
     Shot("prefix-cache-thrash", "thrash", "is evicted", 28, screen="prefix_cache"),
     Shot("prefix-cache-start", "growing", screen="prefix_cache"),
     Shot("trace", "thrash", "is evicted", 28, screen="trace"),

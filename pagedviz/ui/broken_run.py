@@ -10,7 +10,13 @@ from collections.abc import Iterator
 from itertools import groupby, zip_longest
 from typing import NamedTuple
 
-from pagedviz.engine.events import PageAllocated, PageCopied, PageEvicted, SlotsWritten
+from pagedviz.engine.events import (
+    PageAllocated,
+    PageCopied,
+    PageEvicted,
+    PrefixLookedUp,
+    SlotsWritten,
+)
 from pagedviz.engine.ids import page_label
 from pagedviz.engine.snapshot import PageView, Snapshot
 from pagedviz.faults import Examination, PageMoment, Play, page_life
@@ -31,7 +37,7 @@ class StepPair(NamedTuple):
     right: str | None
     is_same: bool
     is_damage: bool
-    is_last: bool
+    is_found: bool
     differs: tuple[str, ...]
 
 
@@ -94,7 +100,7 @@ def _pair(examination: Examination, number: int, last: int) -> StepPair:
         right=None if right == wrong else right,
         is_same=right == wrong,
         is_damage=number == examination.damage,
-        is_last=number == last,
+        is_found=number == last and examination.caught is not None,
         differs=differs,
     )
 
@@ -113,7 +119,7 @@ def _differences(right: PlayedStep, wrong: PlayedStep) -> Iterator[str]:
     ]
     yield from pages[:_MOST_PAGES]
     if len(pages) > _MOST_PAGES:
-        yield f"{count(len(pages) - _MOST_PAGES, 'more page')} differ"
+        yield f"{count(len(pages) - _MOST_PAGES, 'more page')} not alike"
     if not pages and right.after != wrong.after:
         yield "the pages are as they should be, the sequences are not"
     if right.after == wrong.after and right.memory != wrong.memory:
@@ -121,10 +127,11 @@ def _differences(right: PlayedStep, wrong: PlayedStep) -> Iterator[str]:
 
 
 def _page_difference(right: PageView, wrong: PageView) -> str:
+    if wrong.generation != right.generation:
+        return f"{wrong.label}: {wrong.state}, where the healthy engine has {right.label}, {right.state}"
     parts = [
         f"{name} {ours} instead of {theirs}"
         for name, ours, theirs in (
-            ("use", wrong.generation, right.generation),
             ("state", wrong.state, right.state),
             ("ref count", wrong.ref_count, right.ref_count),
             ("fill", wrong.fill, right.fill),
@@ -158,6 +165,8 @@ def life_lines(examination: Examination, page_id: int) -> tuple[LifeLine, ...]:
             if isinstance(event, PageAllocated | PageCopied) and event.page_id == page_id:
                 label = page_label(page_id, event.generation)
             text = headline(event, _state(play, moment), play.token_text)
+            if isinstance(event, PrefixLookedUp):
+                text = f"a lookup of seq:{event.seq_id:d} finds {label}"
             lines.append(LifeLine(moment.step, moment.step, text))
     return tuple(lines)
 

@@ -44,7 +44,7 @@ def draw_answers(examination: Examination) -> str:
     at = parting_word(difference.wrong, difference.right)
     name = escape(difference.name)
     columns = "".join(
-        f'<div class="answer {kind}" data-testid="{kind}-answer"><h3>{title}</h3>'
+        f'<div class="answer of-{kind}" data-testid="{kind}-answer"><h3>{title}</h3>'
         f"<p>{_marked(text, at)}</p></div>"
         for kind, title, text in (
             ("wrong", f"Wrong: what {name} gets from the faulty engine", difference.wrong),
@@ -99,12 +99,13 @@ def draw_steps(examination: Examination) -> str:
         f'<div class="panel part"><h2>Step by step</h2><p class="quiet">{names}</p>'
         '<table class="steps" data-testid="steps"><thead><tr><th scope="col">Step</th>'
         '<th scope="col">Faulty engine</th><th scope="col">Healthy engine</th></tr></thead>'
-        f'<tbody>{rows}</tbody></table><p data-testid="stop"><b>{end}</b></p></div>'
+        f'<tbody>{rows}</tbody></table><p class="where" data-testid="stop"><b>{end}</b></p></div>'
     )
 
 
 def _step(pair: StepPair, place_of: dict[int, int]) -> str:
-    damage = '<span class="chip">damage</span>' if pair.is_damage else ""
+    chips = (("damage", pair.is_damage), ("found", pair.is_found))
+    marks = "".join(f'<span class="chip">{word}</span>' for word, is_so in chips if is_so)
     wrong = decorate(pair.wrong, place_of, _NUM_HUES)
     if pair.differs:
         items = "".join(f"<li>{decorate(t, place_of, _NUM_HUES)}</li>" for t in pair.differs)
@@ -116,8 +117,9 @@ def _step(pair: StepPair, place_of: dict[int, int]) -> str:
         right = decorate(pair.right, place_of, _NUM_HUES)
     marked = ' class="damaged"' if pair.is_damage else ""
     return (
-        f'<tr{marked} data-step="{pair.number}"><th scope="row">{pair.number} {damage}</th>'
-        f"<td>{wrong}</td><td>{right}</td></tr>"
+        f'<tr{marked} data-step="{pair.number}"><th scope="row">{pair.number} {marks}</th>'
+        f'<td data-engine="Faulty engine">{wrong}</td>'
+        f'<td data-engine="Healthy engine">{right}</td></tr>'
     )
 
 

@@ -38,7 +38,7 @@ def test_the_steps_shown_end_with_the_violation(fault: Fault) -> None:
     examination = examined(fault.name, "words")
     pairs = step_pairs(examination)
     assert examination.caught is not None
-    assert pairs[-1].number == examination.caught.number and pairs[-1].is_last
+    assert pairs[-1].number == examination.caught.number and pairs[-1].is_found
     assert [pair.number for pair in pairs if pair.is_damage] == [examination.damage]
     assert not any(pair.differs for pair in pairs if pair.number < (examination.damage or 0))
     damaged = pairs[-1]
