@@ -26,6 +26,7 @@ from pagedviz.views.words import count, joined, positions
 
 _STEPS_BEFORE = 2
 _MOST_PAGES = 4
+_QUOTES = ("'", '"')
 
 
 class StepPair(NamedTuple):
@@ -53,17 +54,12 @@ class LifeLine(NamedTuple):
 
 
 def parting_word(wrong: str, right: str) -> int | None:
-    """The first word in which two answers differ; None if one of them is no answer at all, or they
-    are alike."""
-    if is_quoted(wrong) != is_quoted(right):
+    """The first word in which two texts differ; None if they are alike, or one of them is no text
+    but a sentence about the answer."""
+    if wrong[:1] not in _QUOTES or right[:1] not in _QUOTES:
         return None
     pairs = zip_longest(wrong.split(), right.split())
     return next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), None)
-
-
-def is_quoted(answer: str) -> bool:
-    """Whether it is a text, or a sentence about the answer."""
-    return answer[:1] in ("'", '"')
 
 
 def found_where(examination: Examination) -> str:
@@ -128,7 +124,7 @@ def _differences(right: PlayedStep, wrong: PlayedStep) -> Iterator[str]:
 
 def _page_difference(right: PageView, wrong: PageView) -> str:
     if wrong.generation != right.generation:
-        return f"{wrong.label}: {wrong.state}, where the healthy engine has {right.label}, {right.state}"
+        return f"{wrong.label}: {wrong.state}, there it is {right.label}, {right.state}"
     parts = [
         f"{name} {ours} instead of {theirs}"
         for name, ours, theirs in (

@@ -64,7 +64,7 @@ def test_the_life_of_the_page_is_that_of_the_one_read_by_a_stranger() -> None:
         ("'The kite'", "'The kite was'", 1),
         ("'CD'", "'CD', aborted", 0),
         ("no answer, it waits", "'It was Mia.'", None),
-        ("2 tokens computed", "6 tokens computed", 0),
+        ("2 tokens computed", "6 tokens computed", None),
         ("'same'", "'same'", None),
     ],
 )
