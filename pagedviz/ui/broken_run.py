@@ -124,7 +124,7 @@ def _differences(right: PlayedStep, wrong: PlayedStep) -> Iterator[str]:
 
 def _page_difference(right: PageView, wrong: PageView) -> str:
     if wrong.generation != right.generation:
-        return f"{wrong.label}: {wrong.state}, there it is {right.label}, {right.state}"
+        return f"{wrong.label}, {wrong.state}, instead of {right.label}, {right.state}"
     parts = [
         f"{name} {ours} instead of {theirs}"
         for name, ours, theirs in (

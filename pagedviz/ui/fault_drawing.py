@@ -6,7 +6,9 @@ Invariants: every text that is not ours is escaped here; what a colour says is a
 from __future__ import annotations
 
 from html import escape
+from itertools import groupby
 
+from pagedviz.engine.invariants import Violation
 from pagedviz.faults import Examination, Fault
 from pagedviz.ui.broken_run import (
     LifeLine,
@@ -72,9 +74,7 @@ def draw_rules(examination: Examination) -> str:
     first, *others = examination.violations
     place_of = places(examination.caught.after)
     others_drawn = "".join(
-        f'<li class="quiet">rule {v.rule} ({escape(v.name)}): '
-        f"{decorate(v.message, place_of, _NUM_HUES)}</li>"
-        for v in others
+        _other_rule(list(group), place_of) for _, group in groupby(others, lambda v: v.rule)
     )
     also = f"<h3>Broken in the same step</h3><ul>{others_drawn}</ul>" if others else ""
     return (
@@ -83,6 +83,14 @@ def draw_rules(examination: Examination) -> str:
         f"<p>{escape(rule_sentence(first.rule))}</p>"
         f'<p class="said">{decorate(first.message, place_of, _NUM_HUES)}</p>{where}{also}</div>'
     )
+
+
+def _other_rule(found: list[Violation], place_of: dict[int, int]) -> str:
+    """One line a rule: a second page or sequence is told by its number only."""
+    first, *more = found
+    message = decorate(first.message, place_of, _NUM_HUES)
+    like_it = f", and {len(more)} more like it" if more else ""
+    return f'<li class="quiet">rule {first.rule} ({escape(first.name)}): {message}{like_it}</li>'
 
 
 def draw_steps(examination: Examination) -> str:

@@ -62,7 +62,6 @@ def test_all_faults_can_be_reached_with_the_keyboard(page: Page, app_url: str) -
     page.get_by_role("combobox", name="Fault").focus()
     page.keyboard.press("ArrowDown")
     expect(page.get_by_role("option")).to_have_count(len(FAULTS))
-    page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     fault = page.get_by_test_id("fault")
     expect(fault).to_have_attribute("data-fault", FAULTS[1].name, timeout=PATIENCE)
