@@ -61,6 +61,8 @@ class Shot(NamedTuple):
 
 PANELS = ".st-key-panels"
 MISS = ("shared_prompt", "differs", 2)
+COPY = ("samples", "are copied to", 1)
+SWAP = ("swap", "host pages, so that", 6)
 WHAT_IF = json.dumps([{"step": 20, "settings": {"chunk_size": 8}}])
 DOCUMENTS = (
     Shot("step", *MISS),
@@ -74,6 +76,14 @@ SCREENS = (
     Shot("large", "growing", "computed", 9, is_event=False, extra=(("num_pages", "512"),)),
     Shot("problem", "growing", "computed", 9, is_event=False, extra=(("block_size", "0"),)),
     Shot("finished", "shared_prompt", step=999, is_event=False),
+    Shot("samples", *COPY),
+    Shot("samples-beams", "samples", step=7, is_event=False),
+    Shot("samples-presenter", *COPY, extra=(("presenter", "on"),)),
+    Shot("samples-finished", "samples", step=999, is_event=False),
+    Shot("swap", *SWAP),
+    Shot("swap-presenter", *SWAP, extra=(("presenter", "on"),)),
+    Shot("swap-table", *SWAP, key="t"),
+    Shot("swap-setup", *SWAP, opens_setup=True),
     Shot("keys", *MISS, key="?"),
     Shot("search", *MISS, key="/"),
     Shot("moments", *MISS, key="b"),
@@ -88,6 +98,10 @@ SCREENS = (
     Shot("pages-large", "growing", step=9, extra=(("num_pages", "512"),), screen="pages"),
     Shot("prefix-cache-thrash", "thrash", "is evicted", 28, screen="prefix_cache"),
     Shot("prefix-cache-start", "growing", screen="prefix_cache"),
+    Shot("swap-charts", *SWAP, extra=(("panel", "none"),), scroll_to=".st-key-occupancy"),
+    Shot("swap-pages", *SWAP, screen="pages"),
+    Shot("swap-trace", *SWAP, screen="trace"),
+    Shot("swap-model", *SWAP, screen="model"),
     Shot("trace", "thrash", "is evicted", 28, screen="trace"),
     Shot("model", "growing", screen="model"),
 )

@@ -107,6 +107,8 @@ def test_occupancy_counts_pages_waste_and_what_one_piece_would_have_taken(story:
     assert found.waste.tolist() == [2, 0, 0, 0, 0]
     # 5 slots for seq 0 and 6 for seq 1, in pages of 2.
     assert found.contiguous.tolist() == [6, 3, 3, 3, 0]
+    assert found.references.tolist() == [3, 1, 1, 1, 0]
+    assert found.host.tolist() == [0, 0, 0, 0, 0]
 
 
 def test_phases_show_in_which_state_each_step_was_computed(story: Trace) -> None:

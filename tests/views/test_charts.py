@@ -72,6 +72,6 @@ def test_the_cursor_moves_through_the_run_event_by_event() -> None:
 def test_the_numbers_in_words_are_those_of_the_moment() -> None:
     trace = tight()
     pool = make_board(trace, Moment(2), word).pool
-    assert occupancy_words(trace, 2, pool) == (
+    assert occupancy_words(trace, Moment(2), pool) == (
         "6 active (2 empty slots), 0 cached, 0 free · contiguous: 10"
     )
