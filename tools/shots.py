@@ -146,7 +146,8 @@ def running_app() -> Iterator[str]:
 
 def take(page: Page, url: str, shot: Shot, link: dict[str, str], path: Path) -> None:
     page.goto(f"{url}/{shot.screen}?{urlencode(link)}")
-    wait_until_drawn(page, has_board=not shot.screen)
+    has_charts = ("presenter", "on") not in shot.extra
+    wait_until_drawn(page, has_board=not shot.screen, has_charts=has_charts)
     if shot.says and not shot.screen:
         expect(page.get_by_test_id("sentence")).to_contain_text(shot.says)
     if shot.key:
@@ -163,14 +164,16 @@ def take(page: Page, url: str, shot: Shot, link: dict[str, str], path: Path) -> 
     print(path, flush=True)
 
 
-def wait_until_drawn(page: Page, has_board: bool) -> None:
+def wait_until_drawn(page: Page, has_board: bool, has_charts: bool) -> None:
     """Until the script has run and the widgets, whose code arrives later, are there."""
     app = page.get_by_test_id("stApp")
     if has_board:
         expect(page.get_by_test_id("board")).to_have_attribute(
             "data-step", re.compile(r"\d"), timeout=PATIENCE
         )
-        for late in (".st-key-states .main-svg", ".st-key-occupancy .main-svg"):
+        for late in (
+            () if not has_charts else (".st-key-states .main-svg", ".st-key-occupancy .main-svg")
+        ):
             expect(page.locator(late).first).to_be_attached(timeout=PATIENCE)
     else:
         expect(page.locator(".panel").first).to_be_visible(timeout=PATIENCE)

@@ -22,6 +22,10 @@ FORM_WORDS = {
     "prefix_caching": "Prefix caching",
     "max_new_tokens": "Max new tokens",
     "arrival_step": "Arrives at step",
+    "host_pages": "Host pages",
+    "num_samples": "Samples",
+    "beam_width": "Beam width",
+    "temperature": "Temperature",
 }
 """What the engine calls a setting -> what the form in the sidebar does."""
 

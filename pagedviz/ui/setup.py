@@ -85,7 +85,7 @@ def _request_fields(prefix: str, name_letter: str, request: Request) -> None:
 
 
 def _sampling_fields(key: str, num_samples: int, beam_width: int, temperature: float) -> None:
-    samples, beams, heat = st.columns(3, gap="small")
+    samples, beams = st.columns(2)
     with samples:
         st.number_input(
             "Samples",
@@ -97,20 +97,19 @@ def _sampling_fields(key: str, num_samples: int, beam_width: int, temperature: f
         )
     with beams:
         st.number_input(
-            "Beams",
+            "Beam width",
             value=beam_width,
             step=1,
             key=f"{key}beams",
             help="Above 1 a beam search: so many of the likeliest texts go on, others fall out",
         )
-    with heat:
-        st.number_input(
-            "Heat",
-            value=float(temperature),
-            step=0.1,
-            key=f"{key}temperature",
-            help="Temperature: 0 takes the likeliest token, the higher the more often another",
-        )
+    st.number_input(
+        "Temperature",
+        value=float(temperature),
+        step=0.1,
+        key=f"{key}temperature",
+        help="0 takes the likeliest token; the higher, the more often another",
+    )
 
 
 def _adapter_field(key: str, chosen: str | None) -> None:
@@ -150,16 +149,15 @@ def _engine_fields(prefix: str, scenario: Scenario) -> None:
             help="Most tokens of one prompt in one step; empty: as many as the budget allows",
         )
     st.toggle("Prefix caching", value=engine.prefix_caching, key=f"{prefix}prefix_caching")
-    policy, host = st.columns((3, 2))
-    with policy:
-        st.selectbox(
-            "When no page is left",
-            list(_PREEMPTIONS),
-            index=list(_PREEMPTIONS).index(engine.preemption),
-            format_func=_PREEMPTIONS.__getitem__,
-            key=f"{prefix}preemption",
-            help="What becomes of the sequence that is preempted",
-        )
+    st.selectbox(
+        "When no page is left",
+        list(_PREEMPTIONS),
+        index=list(_PREEMPTIONS).index(engine.preemption),
+        format_func=_PREEMPTIONS.__getitem__,
+        key=f"{prefix}preemption",
+        help="What becomes of the sequence that is preempted",
+    )
+    host, profile = st.columns(2)
     with host:
         st.number_input(
             "Host pages",
@@ -168,15 +166,16 @@ def _engine_fields(prefix: str, scenario: Scenario) -> None:
             key=f"{prefix}host_pages",
             help="Room for swapped-out pages; used by \u201cswap to the host\u201d only",
         )
-    st.selectbox(
-        "Decides like",
-        list(_PROFILES),
-        index=list(_PROFILES).index(engine.profile),
-        format_func=_PROFILES.__getitem__,
-        key=f"{prefix}profile",
-        help="The engine whose choices are followed where engines differ. nano-vLLM computes "
-        "prompts and answers in different steps, and knows no chunk",
-    )
+    with profile:
+        st.selectbox(
+            "Decides like",
+            list(_PROFILES),
+            index=list(_PROFILES).index(engine.profile),
+            format_func=_PROFILES.__getitem__,
+            key=f"{prefix}profile",
+            help="The engine whose choices are followed where engines differ. nano-vLLM computes "
+            "prompts and answers in different steps, and knows no chunk",
+        )
 
 
 def _apply(run: RecordedRun) -> None:

@@ -181,11 +181,13 @@ def _add_host(
             "domain": [0, _HOST_BAND],
             "anchor": "x",
             "range": [0, top * 1.05],
-            "tickvals": [top],
+            "tickvals": [top / 2],
             "ticktext": ["host"],
         },
         xaxis={"anchor": "y2"},
     )
+    ground = {"fillcolor": theme.faint, "line": {"width": 0}, "layer": "below"}
+    figure.add_shape(x0=0, x1=steps[-1], y0=0, y1=top, xref="x", yref="y2", **ground)
 
 
 def occupancy_words(trace: Trace, moment: Moment, pool: PoolMap) -> str:

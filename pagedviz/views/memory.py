@@ -17,9 +17,10 @@ _FLOAT32 = 4
 _TIMES, _MINUS, _OVER = "\u00d7", "\u2212", "\u00f7"
 _WASTED = "empty slots at the end of sequences"
 _SAVED = "places in page tables that need no page of their own: prefix hits and forks"
+_ESTIMATE = "estimate: "
 _ONE_PIECE = (
-    "estimate: what an allocator without paging would hold, which reserves prompt and longest "
-    "answer of each running sequence at once"
+    f"{_ESTIMATE}an allocator without paging reserves prompt and longest answer of each running "
+    "sequence at once"
 )
 
 
@@ -30,6 +31,10 @@ class Amount(NamedTuple):
     formula: str
     value: str
     meaning: str
+
+    @property
+    def is_estimate(self) -> bool:
+        return _ESTIMATE in self.meaning
 
 
 def token_bytes(kv: KvShape) -> int:
@@ -45,7 +50,9 @@ def memory_sizes(trace: Trace) -> tuple[Amount, ...]:
         return ()
     slot = token_bytes(kv)
     width = kv.dtype_bytes or _FLOAT32
-    assumed = "" if kv.dtype_bytes else "; estimate: the trace does not tell the width of a number"
+    assumed = (
+        "" if kv.dtype_bytes else f"; {_ESTIMATE}the trace does not tell the width of a number"
+    )
     sizes = [
         Amount(
             "a token",
@@ -71,7 +78,7 @@ def memory_sizes(trace: Trace) -> tuple[Amount, ...]:
 
 def _pool(name: str, num_pages: int, page: int, meaning: str) -> Amount:
     return Amount(
-        name, f"{num_pages} pages {_TIMES} {page:,}", size_text(num_pages * page), meaning
+        name, f"{_some(num_pages, 'page')} {_TIMES} {page:,}", size_text(num_pages * page), meaning
     )
 
 
@@ -88,7 +95,7 @@ def memory_now(trace: Trace, moment: Moment) -> tuple[Amount, ...]:
     share = f", {100 * empty / (held * size):.0f} % of what is in use" if held else ""
     unit = _Unit(trace)
     amounts = [
-        unit.pages("in use now", f"{held} active pages", held, "pages with an owner"),
+        unit.pages("in use now", _some(held, "active page"), held, "pages with an owner"),
         unit.slots(
             "wasted now",
             f"{held * size} slots {_MINUS} {filled} filled",
@@ -97,20 +104,20 @@ def memory_now(trace: Trace, moment: Moment) -> tuple[Amount, ...]:
         ),
         unit.pages(
             "saved by sharing now",
-            f"({references} in page tables {_MINUS} {held} pages)",
+            f"({references} in page tables {_MINUS} {_some(held, 'page')})",
             references - held,
             _SAVED,
         ),
         unit.pages(
             "in one piece each, now",
-            f"{reserved} pages",
+            _some(reserved, "page"),
             reserved,
             f"{_ONE_PIECE}; at the end of this step",
         ),
     ]
     if host_pool(trace) is not None:
         amounts.append(
-            unit.pages("on the host now", f"{on_host} host pages", on_host, "swapped out")
+            unit.pages("on the host now", _some(on_host, "host page"), on_host, "swapped out")
         )
     return tuple(amounts)
 
@@ -129,26 +136,33 @@ def memory_on_average(trace: Trace) -> tuple[Amount, ...]:
         return total / trace.num_steps
 
     amounts = [
-        unit.pages("in use", f"{held:,} active pages {steps}", mean(held), "pages with an owner"),
+        unit.pages(
+            "in use", f"{_some(held, 'active page')} {steps}", mean(held), "pages with an owner"
+        ),
         unit.slots(
             "wasted",
-            f"{waste:,} empty slots {steps}",
+            f"{_some(waste, 'empty slot')} {steps}",
             mean(waste),
             f"{_WASTED}, {share:.0f} % of what is in use",
         ),
         unit.pages(
             "saved by sharing",
-            f"({references:,} in page tables {_MINUS} {held:,} pages) {steps}",
+            f"({references:,} in page tables {_MINUS} {_some(held, 'page')}) {steps}",
             mean(references - held),
             _SAVED,
         ),
-        unit.pages("in one piece each", f"{reserved:,} pages {steps}", mean(reserved), _ONE_PIECE),
+        unit.pages(
+            "in one piece each", f"{_some(reserved, 'page')} {steps}", mean(reserved), _ONE_PIECE
+        ),
     ]
     if host_pool(trace) is not None:
         on_host = int(run.host.sum())
         amounts.append(
             unit.pages(
-                "on the host", f"{on_host:,} host pages {steps}", mean(on_host), "swapped out"
+                "on the host",
+                f"{_some(on_host, 'host page')} {steps}",
+                mean(on_host),
+                "swapped out",
             )
         )
     return tuple(amounts)
@@ -173,6 +187,11 @@ class _Unit:
         terms = f"({formula})" if _MINUS in formula and "(" not in formula else formula
         value = size_text(round(number * self._bytes))
         return Amount(name, f"{terms} {_TIMES} {self._bytes:,}", value, meaning)
+
+
+def _some(number: int, noun: str) -> str:
+    """As `count`, but with a digit for none: a formula is to be reckoned."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size_text(num_bytes: int) -> str:

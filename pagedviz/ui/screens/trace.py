@@ -79,9 +79,15 @@ def _facts(view: View) -> list[tuple[str, str]]:
 
 def _memory(trace: Trace) -> list[tuple[str, str]]:
     """A line for each amount; those of the whole run are means over its steps."""
-    sizes = [(a.name, f"{a.value} = {a.formula}") for a in memory_sizes(trace)]
-    means = [(f"{a.name}, mean", f"{a.value} = {a.formula}") for a in memory_on_average(trace)]
-    return sizes + means
+    sizes = [(amount.name, amount) for amount in memory_sizes(trace)]
+    means = [(f"{amount.name}, mean", amount) for amount in memory_on_average(trace)]
+    return [
+        (
+            f"{name}{', estimate' if amount.is_estimate else ''}",
+            f"{amount.value} = {amount.formula}",
+        )
+        for name, amount in sizes + means
+    ]
 
 
 def _last_state(trace: Trace) -> str:

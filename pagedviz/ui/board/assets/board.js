@@ -442,10 +442,10 @@ class Board {
     const totals = totalsOf(state, overview.block_size);
     setText(
       this.poolTitle,
-      `Page pool · ${overview.num_pages} pages of ${overview.block_size} slots · ` +
+      `${overview.host ? "" : "Page pool · "}${overview.num_pages} pages of ${overview.block_size} slots · ` +
         `${totals.active} active, ${totals.cached} cached, ${totals.free} free`,
     );
-    if (this.pool.canvas) setAttribute(this.pool.canvas, "aria-label", this.poolTitle.textContent);
+    if (this.pool.canvas) setAttribute(this.pool.canvas, "aria-label", `Page pool, ${this.poolTitle.textContent}`);
     const host = overview.host ? hostWords(state, overview.host.num_pages) : "";
     setText(this.host, host);
     drawQueues(this.queues, run, state, moment, this.numHues);

@@ -209,7 +209,7 @@ export class Table extends Panel {
     if (state.rows.some((row) => row.parent !== undefined)) {
       further.push(["fork of", (row) => (row.parent === undefined ? "" : `seq:${row.parent}`)]);
     }
-    if (host) further.push(["tokens on the host", (row) => row.num_swapped ?? 0], ["host pages", (row) => row.host.join(" ")]);
+    if (host) further.push(["tokens on the host", (row) => row.num_swapped ?? ""], ["host pages", (row) => row.host.join(" ")]);
     const held = (row) => (row.state === "finished" ? (this.lastTables[row.id] ?? []).join(" ") : "");
     const sequences = state.rows.map((row) => [
       `${letter(row.index)} seq:${row.id}`, row.name, row.state, row.num_tokens, row.num_computed,
