@@ -81,6 +81,7 @@ SCREENS = (
     Shot("samples-presenter", *COPY, extra=(("presenter", "on"),)),
     Shot("samples-finished", "samples", step=999, is_event=False),
     Shot("swap", *SWAP),
+    Shot("swap-out", "swap", step=6, is_event=False),
     Shot("swap-presenter", *SWAP, extra=(("presenter", "on"),)),
     Shot("swap-table", *SWAP, key="t"),
     Shot("swap-setup", *SWAP, opens_setup=True),

@@ -75,18 +75,18 @@ def occupancy(trace: Trace) -> Occupancy:
     return Occupancy(active, cached, free, waste, contiguous, references, host)
 
 
-class HostPool(NamedTuple):
+class HostPoolSize(NamedTuple):
     """num_pages: None when the trace does not tell."""
 
     num_pages: int | None
 
 
-def host_pool(trace: Trace) -> HostPool | None:
+def host_pool(trace: Trace) -> HostPoolSize | None:
     """Where a run swaps to; None when it does not."""
     settings = trace.header.settings
     if settings is not None and settings.preemption == "swap":
-        return HostPool(settings.host_pages)
-    return HostPool(None) if occupancy(trace).host.any() else None
+        return HostPoolSize(settings.host_pages)
+    return HostPoolSize(None) if occupancy(trace).host.any() else None
 
 
 class Phase(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from pagedviz.trace.queries import HostPool, Occupancy, Phase, host_pool, occupancy, phases
+from pagedviz.trace.queries import HostPoolSize, Occupancy, Phase, host_pool, occupancy, phases
 from pagedviz.trace.trace import Moment, Trace
 from pagedviz.views.pool_map import PoolMap
 from pagedviz.views.theme import Theme, letter
@@ -201,7 +201,7 @@ def occupancy_words(trace: Trace, moment: Moment, pool: PoolMap) -> str:
     return words if host is None else f"{words} \u00b7 {host_words(trace, moment, host)}"
 
 
-def host_words(trace: Trace, moment: Moment, host: HostPool) -> str:
+def host_words(trace: Trace, moment: Moment, host: HostPoolSize) -> str:
     """`host: 11 of 64 pages`"""
     held = sum(len(view.host_page_ids) for view in trace.at(*moment).sequences)
     if host.num_pages is None:

@@ -114,7 +114,7 @@ def test_what_was_swapped_out_is_said_on_its_card_and_in_the_host_pool(
     expect(mine).to_contain_text(f"{event.num_tokens} tokens on the host, {held} pages")
     page.get_by_test_id("by-token").click()
     expect(root).to_have_attribute("data-event", "end")
-    expect(mine.locator(".chip")).to_have_text("preempted: swapped out")
+    expect(mine.locator(".chip")).to_have_text("swapped out")
     expect(mine.locator(".group.hosted")).to_have_count(held)
     expect(root.get_by_role("region", name="Occupancy")).to_contain_text(f"host: {held} of 64")
     page.keyboard.press("t")

@@ -224,7 +224,7 @@ function showNow(text) {
 function chipText(row) {
   if (row.state === "prefilling") return `prefill ${row.num_computed} of ${row.num_tokens}`;
   if (row.state === "finished" && row.finish_reason) return `finished: ${row.finish_reason.replaceAll("_", " ")}`;
-  return row.state === "preempted" && row.num_swapped !== undefined ? "preempted: swapped out" : row.state;
+  return row.state === "preempted" && row.num_swapped !== undefined ? "swapped out" : row.state;
 }
 
 function noteText(state, row) {
