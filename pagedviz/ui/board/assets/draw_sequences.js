@@ -93,7 +93,7 @@ export class SequenceList {
     const isNow = focus.sequences.has(row.id);
     const lit = card.element.classList.contains("lit") ? " lit" : "";
     const now = isNow ? " now" : "";
-    setClass(card.element, `seq h${row.index % this.numHues} ${row.state}${row.finish_reason === "pruned" ? " pruned" : ""}${now}${lit}`);
+    setClass(card.element, `seq h${row.index % this.numHues} ${row.state}${now}${lit}`);
     setText(card.chip, chipText(row));
     setClass(card.chip, row.state === "prefilling" || row.state === "decoding" ? "chip strong" : "chip");
     setText(card.note, this.#note(state, row));
