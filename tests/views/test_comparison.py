@@ -91,11 +91,11 @@ def test_a_preemption_of_one_run_only_says_who_lost_what_for_whom() -> None:
 
 
 def test_with_pages_of_one_size_other_pages_differ_even_if_as_many() -> None:
-    def run(num_pages: int, block_size: int = 4) -> Trace:
+    def run(num_pages: int) -> Trace:
         """Five requests, one after the other, each in the page at the head of the free queue."""
         return record(
-            EngineConfig(num_pages=num_pages, block_size=block_size, prefix_caching=False),
-            *(Request(3 * number, [number], [7]) for number in range(5)),
+            EngineConfig(num_pages=num_pages, block_size=4, prefix_caching=False),
+            *(Request(3 * number, [number], [7, 7]) for number in range(5)),
         )
 
     comparison = compare_runs(run(4), run(5))
@@ -126,8 +126,8 @@ def test_a_token_that_contradicts_is_told_with_both_texts() -> None:
     assert firsts(comparison) == {"text": 1}
     assert comparison.steps("text") == (1,)
     assert comparison.at(1)[0].sentence == (
-        "Step 1: token 1 of the answer of seq:0 is \u201ctime\u201d in the left run, \u201cshy\u201d "
-        "in the right"
+        "Step 1: token 1 of the answer of seq:0 is \u201ctime\u201d in the left run, "
+        "\u201cshy\u201d in the right"
     )
 
 
