@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pagedviz.engine.config import EngineConfig
-from pagedviz.engine.events import TokenSampled
+from pagedviz.engine.events import Event, PageAllocated, TokenSampled
 from pagedviz.model import LanguageModel, load_tiny
 from pagedviz.scenarios import ScenarioRun, apply_settings, load_scenario, scenario_names
 from pagedviz.trace.queries import occupancy
@@ -91,17 +91,25 @@ def test_a_preemption_of_one_run_only_says_who_lost_what_for_whom() -> None:
 
 
 def test_with_pages_of_one_size_other_pages_differ_even_if_as_many() -> None:
-    def run(num_pages: int) -> Trace:
-        """Five requests, one after the other, each in the page at the head of the free queue."""
-        return record(
-            EngineConfig(num_pages=num_pages, block_size=4, prefix_caching=False),
-            *(Request(3 * number, [number], [7, 7]) for number in range(5)),
-        )
+    left = record(
+        EngineConfig(num_pages=8, block_size=4, prefix_caching=False),
+        Request(0, [0, 1, 2], [3, 4]),
+        Request(0, [5, 6, 7], [3, 4]),
+        num_steps=1,
+    )
 
-    comparison = compare_runs(run(4), run(5))
-    assert firsts(comparison) == {"pages": 12}, "the size of the pool itself is a setting"
-    assert comparison.at(12)[0].sentence == (
-        "Step 12: as many pages, but seq:4 holds p0 in the left run, p4 in the right"
+    def swapped(event: Event) -> Event:
+        """Each gets the other's page."""
+        is_taken = isinstance(event, PageAllocated)
+        return event._replace(page_id=1 - event.page_id) if is_taken else event
+
+    right = Trace(
+        left.header, [StepRecord(tuple(map(swapped, step.events))) for step in left.steps]
+    )
+    comparison = compare_runs(left, right)
+    assert firsts(comparison) == {"pages": 0}
+    assert comparison.at(0)[0].sentence == (
+        "Step 0: as many pages, but seq:0 holds p0 in the left run, p1 in the right"
     )
 
 
