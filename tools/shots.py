@@ -62,6 +62,7 @@ class Shot(NamedTuple):
 PANELS = ".st-key-panels"
 MISS = ("shared_prompt", "differs", 2)
 WHAT_IF = json.dumps([{"step": 20, "settings": {"chunk_size": 8}}])
+SIZES_4_16 = (("block_size", "4"), ("with", json.dumps({"block_size": 16})))
 DOCUMENTS = (
     Shot("step", *MISS),
     Shot("step-thrash", "thrash", "is evicted", step=28, scheme="dark"),
@@ -88,6 +89,8 @@ SCREENS = (
     Shot("pages-large", "growing", step=9, extra=(("num_pages", "512"),), screen="pages"),
     Shot("prefix-cache-thrash", "thrash", "is evicted", 28, screen="prefix_cache"),
     Shot("prefix-cache-start", "growing", screen="prefix_cache"),
+    Shot("compare", "thrash", step=30, is_event=False, screen="compare"),
+    Shot("compare-sizes", "shared_prompt", step=20, extra=SIZES_4_16, screen="compare"),
     Shot("trace", "thrash", "is evicted", 28, screen="trace"),
     Shot("model", "growing", screen="model"),
 )

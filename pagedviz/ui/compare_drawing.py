@@ -18,11 +18,7 @@ from pagedviz.views.comparison_rows import Cell, Row
 
 KIND_NAMES = {"decisions": "Decisions", "pages": "Pages", "text": "Texts"}
 _MARKS = {"decisions": "\u25c6", "pages": "\u25a6", "text": "\u00b6"}
-_EQUAL = {
-    "decisions": "the same in this step",
-    "pages": "the same in this step",
-    "text": "the same in this step",
-}
+_STATE_HELP = "State hash: the same on every screen that shows this moment"
 # Narrower marks than these cannot be told apart.
 _MOST_MARKS = 400
 _HEADS = ("state", "tokens computed", "pages", "cache hits")
@@ -94,15 +90,19 @@ def _marks(steps: Sequence[int], num_steps: int, kind: str) -> str:
 
 
 def draw_differences(
-    comparison: Comparison, step: int, places: dict[int, int], num_hues: int
+    comparison: Comparison,
+    is_complete: bool,
+    step: int,
+    places: dict[int, int],
+    num_hues: int,
 ) -> str:
-    """What differs in the step, a line for each kind."""
+    """What differs in the step, a line for each kind. is_complete: as `compare_runs` takes it."""
     found = {difference.kind: difference.sentence for difference in comparison.at(step)}
     lines = []
     for kind in KINDS:
         said, quiet = found.get(kind), ""
         if said is None:
-            said = _equal(comparison, kind)
+            said = _equal(comparison, kind, is_complete)
             quiet = " quiet"
         mark = "\u2260" if kind in found else "="
         lines.append(
@@ -114,21 +114,23 @@ def draw_differences(
     )
 
 
-def _equal(comparison: Comparison, kind: str) -> str:
+def _equal(comparison: Comparison, kind: str, is_complete: bool) -> str:
     if kind == "text" and not comparison.steps(kind):
-        return "All texts are equal in both runs"
-    return _EQUAL[kind]
+        return f"All texts {'' if is_complete else 'so far '}are equal in both runs"
+    return "The same in this step"
 
 
 def draw_side(
-    side: str, words: str, said: str, rows: Sequence[Row], num_hues: int, empty: str
+    side: str, words: str, state: str, said: str, rows: Sequence[Row], num_hues: int, empty: str
 ) -> str:
-    """Heading, sentence (as HTML) and sequences of one run. empty: slots, in words."""
-    heading = f"{side} run" + (f" \u00b7 {escape(words)}" if words else " \u00b7 the same settings")
+    """Heading, sentence (as HTML) and sequences of one run. state: its hash. empty: slots, in
+    words."""
+    heading = f"{side} run \u00b7 {escape(words) or 'the same settings'}"
+    chip = f'<span class="chip" title="{_STATE_HELP}">state {state}</span>'
     heads = "".join(f'<th scope="col" class="right">{head}</th>' for head in _HEADS[1:])
     body = "".join(_row(row, num_hues) for row in rows)
     return (
-        f'<div class="panel compared" data-testid="{side.lower()}-run"><h2>{heading}</h2>'
+        f'<div class="panel compared" data-testid="{side.lower()}-run"><h2>{heading} {chip}</h2>'
         f'<p class="said">{said}</p>'
         f'<div class="tablebox" tabindex="0"><table><thead><tr><th scope="col">sequence</th>'
         f'<th scope="col">{_HEADS[0]}</th>{heads}</tr></thead><tbody>{body}</tbody></table></div>'

@@ -75,6 +75,9 @@ def draw_step_bar(
                 disabled=there is None,
                 shortcut=shortcut,
             )
+        if has_ends:
+            where = f'<div class="position">step <b>{step}</b> of {last}</div>'
+            st.html(where, width="content")
         if last > 0:
             key = f"bar of {name}"
             session.set_field(key, step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pagedviz.engine.errors import PagedVizError
+from pagedviz.engine.state_hash import format_state_hash
 from pagedviz.model import ModelError
 from pagedviz.trace.trace import Moment, Trace
 from pagedviz.ui import session
@@ -67,7 +68,7 @@ def draw_pair(pair: Pair, view: View, theme: Theme) -> None:
     longer = max((pair.left.trace, pair.right.trace), key=lambda trace: trace.num_steps)
     st.html(
         draw_strip(pair, comparison, step)
-        + draw_differences(comparison, step, places(longer.final), num_hues)
+        + draw_differences(comparison, pair.is_complete, step, places(longer.final), num_hues)
     )
     _not_whole(pair, comparison)
     snapshots = [_at(run.trace, step) for run in (pair.left, pair.right)]
@@ -86,9 +87,10 @@ def draw_pair(pair: Pair, view: View, theme: Theme) -> None:
             moment = _at(run.trace, step)
             board = make_board(run.trace, moment, run.token_text)
             said = decorate(_said(run, step), board.places, num_hues)
+            state = format_state_hash(board.state_hash)
             empty = f"{count(board.pool.empty_slots, 'empty slot')} in active pages"
             st.html(
-                draw_side(side, words, said, side_row, num_hues, empty)
+                draw_side(side, words, state, said, side_row, num_hues, empty)
                 + f'<div class="poolmap compared"><section class="pool">'
                 f"{draw_pool(board, num_hues)}</section></div>"
             )
