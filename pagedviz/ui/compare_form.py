@@ -53,7 +53,8 @@ def _field(key: str, name: str, value: Any) -> None:
         )
     else:
         number = value if isinstance(value, int) else None
-        st.number_input(label, value=number, step=1, key=key, placeholder="no limit")
+        empty = "no limit" if name == "chunk_size" else None
+        st.number_input(label, value=number, step=1, key=key, placeholder=empty)
 
 
 def _submitted(engine: EngineConfig, prefix: str) -> None:
