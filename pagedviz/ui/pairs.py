@@ -21,7 +21,7 @@ from pagedviz.ui.session import View
 from pagedviz.views.comparison import Comparison, compare_runs
 from pagedviz.views.words import TokenText
 
-_PAIRS_KEPT = 24
+_PAIRS_KEPT = 12
 COMPARED = (
     "block_size",
     "num_pages",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -10,8 +11,9 @@ from streamlit.testing.v1 import AppTest
 from pagedviz.engine.errors import ScenarioError
 from pagedviz.scenarios import apply_settings, load_scenario
 from pagedviz.ui.pairs import COMPARED, setting_words
-from pagedviz.ui.runs import RunKey, key_for, varied_key
+from pagedviz.ui.runs import FIRST_STEPS, RunKey, key_for, recording_of, varied_key
 from pagedviz.ui.selection import MAX_WITH_CHARS, Selection
+from pagedviz.ui.worker import Worker
 from tests.ui.test_screens import html, opened, query, words
 
 SIZES = {"scenario": "shared_prompt", "block_size": "4", "with": '{"block_size":16}'}
@@ -84,7 +86,7 @@ def test_before_anything_is_chosen_the_other_caching_is_compared() -> None:
 def test_equal_settings_differ_in_nothing() -> None:
     app = opened("compare", scenario="thrash", step="30", **{"with": "{}"})
     assert not [b for b in app.button if b.label.startswith("First difference")]
-    assert "differs" not in html(app).split("</style>")[-1]
+    assert "differs" not in re.sub("<style>.*?</style>", "", html(app), flags=re.DOTALL)
     assert words(app).count("the same settings") == 2
 
 
@@ -136,6 +138,37 @@ def test_a_branch_is_compared_with_the_same_branch_under_other_settings() -> Non
     app = opened("compare", scenario="thrash", step="30", what_if=changes)
     assert not app.warning and "Right run" in words(app)
     assert "All texts are equal in both runs" in words(app)
+
+
+def test_names_from_an_address_are_text() -> None:
+    evil = "<script>alert(1)</script><img src=x>"
+    requests = {evil: {"prompt": "Once upon a time", "max_new_tokens": 3}}
+    link = {"requests": json.dumps(requests), "with": '{"num_pages":40,"max_tokens_per_step":8}'}
+    app = opened("compare", scenario="growing", step="0", **link)
+    assert "&lt;script&gt;" in html(app)
+    assert "<script>" not in html(app) and "<img src" not in html(app)
+
+
+def test_while_a_run_is_recorded_what_both_have_is_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Worker, "start", lambda self: None)
+    late = {"prompt": "Once upon a time", "max_new_tokens": 6, "arrival_step": 700}
+    overrides = {"requests": {"late": late}}
+    link = {"scenario": "growing", "requests": json.dumps(overrides["requests"])}
+    app = opened("compare", **link, **{"with": '{"block_size":8}'})
+    captions = [caption.value for caption in app.main.caption]
+    assert f"Compared are the {FIRST_STEPS} steps that both runs have" in captions
+    assert f"The right run is still being recorded: step {FIRST_STEPS - 1}" in captions
+    assert "All texts so far are equal in both runs" in words(app)
+    left = key_for("growing", overrides)
+    for key in (left, varied_key(left, {"block_size": 8})):
+        recording_of(key).reach(5000)
+    app.run()
+    assert "All texts are equal in both runs" in words(app)
+    assert not [c for c in app.main.caption if "recorded" in c.value]
+    press(app, "Last")
+    assert query(app, "step") == "705"
 
 
 def test_what_is_told_of_two_runs_is_what_each_has_otherwise() -> None:

@@ -94,8 +94,9 @@ def draw_pair(pair: Pair, view: View, theme: Theme) -> None:
                 + f'<div class="poolmap compared"><section class="pool">'
                 f"{draw_pool(board, num_hues)}</section></div>"
             )
+    whole = "the whole runs" if pair.is_complete else "what is recorded of both runs"
     st.html(
-        '<div class="panel"><h2>Totals of the whole runs</h2></div>'
+        f'<div class="panel"><h2>Totals of {whole}</h2></div>'
         + draw_table(
             ("", "left", "right", "right \u2212 left"),
             totals(pair.left.trace, pair.right.trace),
