@@ -8,7 +8,7 @@ VENV ?= .venv
 RUN := $(VENV)/bin/python
 PYTEST := $(RUN) -m pytest
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
-TYPED := pagedviz/engine pagedviz/model pagedviz/trace pagedviz/views
+TYPED := pagedviz/engine pagedviz/model pagedviz/trace pagedviz/views pagedviz/faults
 
 export OPENBLAS_NUM_THREADS ?= 1
 

@@ -142,7 +142,7 @@ def test_what_run_keeps_can_be_checked_and_inspected(
     trace = read_trace(path)
     assert trace.header.scenario == "growing" and trace.header.model == "tiny"
     assert main(["check", path]) == 0
-    expected = f"ok: {trace.num_steps} steps, {trace.total_events} events, rules 1-7, 9-11\n"
+    expected = f"ok: {trace.num_steps} steps, {trace.total_events} events, rules 1-7, 9-12\n"
     assert capsys.readouterr().out == expected
     assert main(["inspect", path, "--step", "3"]) == 0
     assert "decoding" in capsys.readouterr().out
@@ -476,5 +476,5 @@ def test_a_trace_without_steps_can_be_checked(
     path = str(tmp_path / "empty.jsonl")
     write_trace(Trace(TraceHeader(4, 2)), path)
     assert main(["check", path]) == 0
-    assert capsys.readouterr().out == "ok: 0 steps, 0 events, rules 1-7, 9-11\n"
+    assert capsys.readouterr().out == "ok: 0 steps, 0 events, rules 1-7, 9-12\n"
     assert "the trace is empty" in fails(capsys, "inspect", path, "--step", "0")

@@ -21,7 +21,7 @@ README = ROOT / "README.md"
 DOCUMENTS = sorted([README, *(ROOT / "docs").glob("*.md")])
 
 # The packages whose modules a name of the glossary may live in.
-HOMES = ("engine", "trace")
+HOMES = ("engine", "trace", "faults")
 # What the project is about: a glossary without these is not one.
 CENTRAL = {
     "PageId",

@@ -30,10 +30,11 @@ def layer(libraries: str, *project: str) -> Layer:
 # What a view may know of the engine: records of what happened, not the thing that happens.
 READ_MODELS = tuple(
     f"pagedviz.engine.{module}"
-    for module in ("config", "errors", "events", "ids", "snapshot", "state_hash")
+    for module in ("config", "errors", "events", "ids", "rules", "snapshot", "state_hash")
 )
 BELOW_UI = tuple(
-    f"pagedviz.{name}" for name in ("__version__", "engine", "model", "trace", "scenarios")
+    f"pagedviz.{name}"
+    for name in ("__version__", "engine", "model", "trace", "scenarios", "faults")
 )
 LAYERS = {
     "pagedviz/engine": layer("numpy", "pagedviz.engine"),
@@ -45,6 +46,7 @@ LAYERS = {
     "pagedviz/views": layer(
         "numpy pandas plotly", *READ_MODELS, "pagedviz.trace", "pagedviz.views"
     ),
+    "pagedviz/faults": layer("numpy", "pagedviz.engine", "pagedviz.model", "pagedviz.faults"),
     "pagedviz/ui": layer("numpy pandas streamlit", *BELOW_UI, "pagedviz.views", "pagedviz.ui"),
     # The command line starts the web server, but only `app` pays for loading it.
     "pagedviz/cli": layer("numpy", *BELOW_UI, "pagedviz.cli", "pagedviz.ui.launch"),

@@ -12,9 +12,10 @@ import sys
 from collections.abc import Callable, Sequence
 
 from pagedviz import __version__
-from pagedviz.cli import run_command, schedule_command, trace_commands
+from pagedviz.cli import break_command, run_command, schedule_command, trace_commands
 from pagedviz.engine.config import PROFILE_NAMES
 from pagedviz.engine.errors import PagedVizError
+from pagedviz.faults import FAULTS, SCENARIOS
 from pagedviz.model import ModelError
 from pagedviz.scenarios import scenario_names
 
@@ -101,6 +102,21 @@ def build_parser() -> argparse.ArgumentParser:
         help="the engine whose choices are followed (default: %(default)s)",
     )
     schedule.set_defaults(command_function=schedule_command.schedule)
+
+    breaks = commands.add_parser(
+        "break", help="run an engine with a real-world fault and show which rule finds it"
+    )
+    breaks.add_argument(
+        "name", nargs="?", metavar="FAULT", help=f"{', '.join(f.name for f in FAULTS)}"
+    )
+    breaks.add_argument("--all", action="store_true", dest="is_all", help="a table of all faults")
+    breaks.add_argument(
+        "--scenario",
+        choices=SCENARIOS,
+        default=SCENARIOS[-1],
+        help="with FAULT: `books` has given tokens, `words` the bundled model (%(default)s)",
+    )
+    breaks.set_defaults(command_function=break_command.break_engine)
     return parser
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from pagedviz.cli.step_report import printable, report_step
 from pagedviz.engine.errors import PagedVizError
 from pagedviz.engine.events import PageEvicted
+from pagedviz.engine.ids import SeqId
 from pagedviz.model import load_tiny
 from pagedviz.scenarios import Scenario, ScenarioRun, load_scenario
 from pagedviz.trace.codec import write_trace
@@ -96,7 +97,7 @@ def _summary(run: ScenarioRun) -> dict[str, Any]:
                 "prompt_tokens": view.num_prompt_tokens,
                 "new_tokens": len(view.generated_ids),
                 "preemptions": view.num_preemptions,
-                "text": run.text(view.name),
+                "text": run.text_of(SeqId(view.seq_id)),
             }
             for view in trace.final.sequences
         ],

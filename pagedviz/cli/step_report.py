@@ -13,12 +13,16 @@ from typing import Any
 from pagedviz.engine.events import (
     Event,
     PageAllocated,
+    PageCopied,
     PageEvicted,
     SequenceAdmitted,
     SequenceFinished,
+    SequenceForked,
     SequencePreempted,
     SequenceScheduled,
     SequenceSubmitted,
+    SwappedIn,
+    SwappedOut,
     TokenSampled,
 )
 from pagedviz.engine.snapshot import Snapshot
@@ -57,8 +61,12 @@ class StepReport:
     step: int
     submitted: tuple[str, ...]
     scheduled: tuple[Scheduled, ...]
+    forked: tuple[str, ...]
     preempted: tuple[str, ...]
+    swapped_out: tuple[str, ...]
+    swapped_in: tuple[str, ...]
     allocated: tuple[str, ...]
+    copied: tuple[str, ...]
     evicted: tuple[str, ...]
     sampled: tuple[Sampled, ...]
     finished: tuple[Ended, ...]
@@ -77,8 +85,12 @@ class StepReport:
         parts = [
             ("submitted", self.submitted),
             ("scheduled", tuple(_show_scheduled(item) for item in self.scheduled)),
+            ("forked", self.forked),
             ("preempted", self.preempted),
+            ("to the host", self.swapped_out),
+            ("from the host", self.swapped_in),
             ("took", self.allocated),
+            ("copied", self.copied),
             ("evicted", self.evicted),
             ("sampled", tuple(_show_sampled(item) for item in self.sampled)),
             ("finished", tuple(f"{item.name} ({item.reason})" for item in self.finished)),
@@ -101,7 +113,8 @@ def report_step(
         return [event for event in events if isinstance(event, event_type)]
 
     # A page's label is that of the use it had: an evicted one was taken in its next use.
-    generations = {e.page_id: e.generation for e in of_type(PageAllocated)}
+    taken = (*of_type(PageAllocated), *of_type(PageCopied))
+    generations = {e.page_id: e.generation for e in taken}
     return StepReport(
         step=step,
         submitted=tuple(names[e.seq_id] for e in of_type(SequenceSubmitted)),
@@ -109,8 +122,16 @@ def report_step(
             Scheduled(names[e.seq_id], e.start, e.num_tokens, hits.get(e.seq_id))
             for e in of_type(SequenceScheduled)
         ),
+        forked=tuple(
+            f"{names[e.seq_id]} from {names[e.parent_id]}" for e in of_type(SequenceForked)
+        ),
         preempted=tuple(names[e.seq_id] for e in of_type(SequencePreempted)),
+        swapped_out=tuple(f"{names[e.seq_id]} {e.num_tokens}" for e in of_type(SwappedOut)),
+        swapped_in=tuple(f"{names[e.seq_id]} {e.num_tokens}" for e in of_type(SwappedIn)),
         allocated=tuple(f"p{e.page_id:d}.{e.generation}" for e in of_type(PageAllocated)),
+        copied=tuple(
+            f"p{e.source_id:d} to p{e.page_id:d}.{e.generation}" for e in of_type(PageCopied)
+        ),
         evicted=tuple(
             f"p{e.page_id:d}.{generations.get(e.page_id, 1) - 1}" for e in of_type(PageEvicted)
         ),

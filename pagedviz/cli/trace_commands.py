@@ -13,7 +13,8 @@ from pagedviz.cli.step_report import printable
 from pagedviz.engine.errors import PagedVizError, TraceFormatError
 from pagedviz.engine.events import Event, SequenceScheduled, SequenceSubmitted
 from pagedviz.engine.ids import page_label
-from pagedviz.engine.invariants import RULES, check_step
+from pagedviz.engine.invariants import check_step
+from pagedviz.engine.rules import RULES
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.state_hash import format_state_hash, state_hash_hex
 from pagedviz.trace.codec import read_trace
@@ -105,7 +106,7 @@ def _as_text(trace: Trace, step: int, event: int | None, snapshot: Snapshot) -> 
         "events (> is the next one)" if done < num_events else "events",
     ]
     for number, item in enumerate(trace.events(step), 1):
-        lines.append(f"{'>' if number == done + 1 else ' '} {number:3}  {_show_event(item)}")
+        lines.append(f"{'>' if number == done + 1 else ' '} {number:3}  {show_event(item)}")
     lines += ["", "pages"]
     owners: dict[int, list[str]] = {}
     for sequence in snapshot.sequences:
@@ -136,7 +137,7 @@ def _as_text(trace: Trace, step: int, event: int | None, snapshot: Snapshot) -> 
     return lines
 
 
-def _show_event(event: Event) -> str:
+def show_event(event: Event) -> str:
     """The name and every field that says something: `PageAllocated page_id=3 generation=1`."""
     parts = [type(event).__name__]
     for key, value in event._asdict().items():

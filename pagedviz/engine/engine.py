@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pagedviz.engine.beams import BeamSearch
-from pagedviz.engine.block_manager import BlockManager, BlockManagerConfig
+from pagedviz.engine.block_manager import BlockManagerConfig
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.errors import EngineFailed, IllegalTransition
 from pagedviz.engine.events import (
@@ -27,13 +27,14 @@ from pagedviz.engine.events import (
     SequenceSubmitted,
     StateChanged,
 )
-from pagedviz.engine.families import Families
 from pagedviz.engine.host_pool import HostPool
 from pagedviz.engine.ids import AdapterKey, SeqId
 from pagedviz.engine.language_model import LanguageModel
-from pagedviz.engine.pages import KvPageConfig, KvPagePool
+from pagedviz.engine.live_checker import Checker, NoChecker
+from pagedviz.engine.live_state import Audited
+from pagedviz.engine.pages import KvPageConfig
 from pagedviz.engine.prefix_cache import NoPrefixCache
-from pagedviz.engine.profiles import PROFILES
+from pagedviz.engine.profiles import PROFILES, Profile
 from pagedviz.engine.requests import (
     check_fits,
     check_fork,
@@ -55,7 +56,9 @@ class StepOutcome(NamedTuple):
 
     sampled: the token each of `plan.sequences` gained, None for a chunk that ended before the last
     known token and for beams. forked: the sequences that began in this step as forks of others.
-    logprobs: the likeliest candidates of each sampled token, best first.
+    logprobs: the likeliest candidates of each sampled token, best first. stops: tokens of each of
+    `plan.sequences` that are computed now; logits: of the last of these, float32 [S, vocab], None
+    without a model.
     """
 
     plan: StepPlan
@@ -63,6 +66,8 @@ class StepOutcome(NamedTuple):
     finished: list[SeqId]
     logprobs: dict[SeqId, tuple[tuple[int, float], ...]]
     forked: list[SeqId]
+    stops: list[int]
+    logits: NDArray[np.float32] | None
 
 
 class Engine:
@@ -71,8 +76,15 @@ class Engine:
         config: EngineConfig,
         model: LanguageModel | None = None,
         emit: Emit | None = None,
+        checker: Checker | None = None,
+        *,
+        profile: Profile | None = None,
     ) -> None:
+        """profile: other parts than those of the profile that `config` names."""
         self.config = config
+        self.checker = NoChecker() if checker is None else checker
+        self._tell = emit
+        emit = self.checker.listen(emit)
         self.model = model
         self.num_steps = 0
         self.max_seq_len = config.max_seq_len
@@ -85,10 +97,10 @@ class Engine:
                 num_layers=model.num_layers,
             )
             self.max_seq_len = min(config.max_seq_len or model.max_seq_len, model.max_seq_len)
-        self.profile = PROFILES[config.profile]
+        self.profile = profile or PROFILES[config.profile]
         cache = self.profile.cache if config.prefix_caching else NoPrefixCache
-        self.block_manager = BlockManager(
-            KvPagePool(config.num_pages, page_config),
+        self.block_manager = self.profile.block_manager(
+            self.profile.pool(config.num_pages, page_config),
             BlockManagerConfig(max_sequences=None, max_pages_per_seq=None),
             cache(config.block_size),
             emit,
@@ -97,7 +109,7 @@ class Engine:
         self.sequences = SequenceManager(self.block_manager)
         self.host_pool = HostPool(config.host_pages, self.block_manager.pool)
         self.scheduler = self.profile.scheduler(config, self.block_manager, emit, self.host_pool)
-        self._families = Families(
+        self._families = self.profile.families(
             self.sequences, self.block_manager, self.scheduler, self.host_pool, emit
         )
         self._searches: list[BeamSearch] = []
@@ -188,7 +200,8 @@ class Engine:
         """
         self._check_alive()
         parent = self.sequences.get(seq_id)
-        check_fork(self.model, self.config, parent, len(self.scheduler.running), forced_ids)
+        num_seats = sum(sequence.num_seats for sequence in self.scheduler.running)
+        check_fork(self.model, self.config, parent, num_seats, forced_ids)
         self._has_idled = False
         return self._families.fork(parent, sampling, name=name, forced_ids=forced_ids).id
 
@@ -238,7 +251,14 @@ class Engine:
         outcome = self._commit(plan, logits)
         self.num_steps += 1
         self._has_idled = not (plan.sequences or plan.preempted or outcome.logprobs)
+        self._check()
         return outcome
+
+    def _check(self) -> None:
+        audited = Audited(self.num_steps, self.block_manager, self.sequences, self.scheduler)
+        for violated in self.checker.after_step(audited):
+            if self._tell is not None:
+                self._tell(violated)
 
     def _execute(self, plan: StepPlan) -> NDArray[np.float32] | None:
         """Compute the K/V and logits of a plan, [S, vocab]; changes no paging state."""
@@ -284,21 +304,18 @@ class Engine:
 
     def _commit(self, plan: StepPlan, logits: NDArray[np.float32] | None) -> StepOutcome:
         """Book what was computed, append the sampled tokens, let the finished go."""
-        outcome = StepOutcome(plan, [], [], {}, [])
+        stops = [s.num_computed + n for s, n in zip(plan.sequences, plan.num_tokens, strict=True)]
+        outcome = StepOutcome(plan, [], [], {}, [], stops, logits)
         emit, sampled = self._emit, outcome.sampled
         if emit is not None:
             for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
                 emit((WRITTEN, sequence.number, sequence.num_computed, num_tokens))
         if not self.scheduler.hashes_planned:
             self.block_manager.hash_pages(
-                [
-                    (sequence.id, sequence.num_computed + num_tokens)
-                    for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True)
-                ]
+                [(s.id, stop) for s, stop in zip(plan.sequences, stops, strict=True)]
             )
-        for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
+        for sequence, num_tokens, stop in zip(plan.sequences, plan.num_tokens, stops, strict=True):
             known = len(sequence.token_ids)
-            stop = sequence.num_computed + num_tokens
             if num_tokens > 1 or stop < known or known == sequence.num_prompt_tokens:
                 self._book_prefill(sequence, stop)
                 if stop < known:

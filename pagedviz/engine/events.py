@@ -202,6 +202,16 @@ class SequenceFinished(NamedTuple):
     reason: str
 
 
+class InvariantViolated(NamedTuple):
+    """The check after the step found rule `rule` broken, by this page or sequence, if it is one's.
+    Told once for as long as it stays broken; it changes nothing."""
+
+    rule: int
+    message: str
+    page_id: int | None = None
+    seq_id: int | None = None
+
+
 Event = (
     SequenceSubmitted
     | SequenceForked
@@ -222,6 +232,7 @@ Event = (
     | TokenSampled
     | StateChanged
     | SequenceFinished
+    | InvariantViolated
 )
 EVENT_TYPES: tuple[type[Event], ...] = Event.__args__
 

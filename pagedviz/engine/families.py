@@ -60,8 +60,11 @@ class Families:
             name=f"{root.name}/{root.num_forks + 1}" if name is None else name,
             forced_ids=forced_ids,
         )
-        running = self._scheduler.running
-        if child.is_running and len(running) >= self._scheduler.config.max_running:
+        scheduler, running = self._scheduler, self._scheduler.running
+        is_full = scheduler.limits_running and len(running) >= scheduler.config.max_running
+        # Who reserves prompts whole has no pages for the rest of a half-computed one.
+        lacks_pages = scheduler.reserves_prompts and not parent.is_decoding
+        if child.is_running and (is_full or lacks_pages):
             child.is_running, child.num_computed = False, 0
         self._sequences.add(child)
         emit = self._emit

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from pagedviz.engine import state_rules, step_rules
 from pagedviz.engine.events import Event
+from pagedviz.engine.rules import RULES
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.state_rules import Finding
-from pagedviz.engine.step_facts import StepFacts
+from pagedviz.engine.step_facts import StepFacts, StepStart
 from pagedviz.engine.step_rules import CheckedStep
 
 
@@ -30,60 +31,6 @@ class Violation(NamedTuple):
     def __str__(self) -> str:
         return f"rule {self.rule} ({self.name}): {self.message}"
 
-
-class Rule(NamedTuple):
-    """What must hold, in a few words and in a sentence."""
-
-    name: str
-    sentence: str
-
-
-RULES: dict[int, Rule] = {
-    1: Rule(
-        "free, cached or active",
-        "Free, cached and active pages are all pages, each in one of these states, and the free "
-        "queue holds every page without an owner exactly once.",
-    ),
-    2: Rule("ref counts", "The ref count of a page is the number of page tables that hold it."),
-    3: Rule(
-        "tables point at their own pages",
-        "No page table points at a free or cached page, and the generation it was given still "
-        "stands.",
-    ),
-    4: Rule(
-        "tables cover what is computed",
-        "A page table covers exactly its computed and scheduled tokens, and a page is filled just "
-        "as far as its owners have computed.",
-    ),
-    5: Rule(
-        "hashes tell the content",
-        "A findable hash points at a full page with exactly the tokens and the adapter it stands "
-        "for.",
-    ),
-    6: Rule(
-        "shared content is never written",
-        "A hashed page is never written again, and a page that others hold too is copied first.",
-    ),
-    7: Rule(
-        "something makes progress",
-        "No sequence waits while nothing runs and nothing will change.",
-    ),
-    9: Rule("a hit leaves the map alone", "A prefix hit changes neither the map nor the hashes."),
-    10: Rule(
-        "scheduled tokens are known",
-        "At least one token is scheduled, and computed plus scheduled tokens are at most the known "
-        "ones.",
-    ),
-    11: Rule(
-        "attention reads own written slots",
-        "Attention reads only slots below computed plus scheduled, all written for this sequence's "
-        "tokens.",
-    ),
-    12: Rule(
-        "who left holds nothing",
-        "No page is held by a finished or aborted sequence, nor by a fork of one that was aborted.",
-    ),
-}
 
 _STATE_RULES: dict[int, Callable[[Snapshot], Iterator[Finding]]] = {
     1: state_rules.pages_are_free_cached_or_active,
@@ -134,7 +81,20 @@ def check_step(
     to come, so that a step in which everybody waits is not yet the end (rule 7).
     reserves_prompts: as for check_snapshot.
     """
-    step = CheckedStep(before, StepFacts(before, events), after, more_arrivals)
+    start = StepStart.of(before)
+    facts = StepFacts(start, events)
+    return check_facts(start, facts, after, more_arrivals, reserves_prompts)
+
+
+def check_facts(
+    start: StepStart,
+    facts: StepFacts,
+    after: Snapshot,
+    more_arrivals: bool,
+    reserves_prompts: bool,
+) -> list[Violation]:
+    """`check_step` for a caller that has folded the step's events already."""
+    step = CheckedStep(start, facts, after, more_arrivals)
     on_the_way = [
         _violation(number, finding)
         for number, rule in _STEP_RULES.items()

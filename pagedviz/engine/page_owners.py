@@ -176,13 +176,9 @@ class PageOwners:
         needed = num_new + len(shared) + (self._idle_hits(hits) if hits else 0)
         if needed > len(self.pool.queue):
             raise OutOfPages(needed, len(self.pool.queue))
-        # Hits leave the queue before it is popped, or a page could evict its own prefix.
-        if hits:
-            self._take_hits(seq_id, holding, hits)
         for index in shared:
             self._copy(seq_id, table, index, min(write_from or 0, (index + 1) * self._block_size))
-        for _ in range(num_new):
-            self._allocate(seq_id, table)
+        self._extend(holding, hits, num_new)
         self._note_next_turn(holding)
         return table.page_ids[num_held:]
 
@@ -221,6 +217,14 @@ class PageOwners:
             next_full = (holding.num_hashed + 1) * self._block_size
             if table.quiet_until >= next_full:
                 table.quiet_until = next_full - 1
+
+    def _extend(self, holding: _Holding, hits: Sequence[Entry], num_new: int) -> None:
+        """Put the hits and then new pages behind those that a sequence holds."""
+        # Hits leave the queue before it is popped, or a page could evict its own prefix.
+        if hits:
+            self._take_hits(holding.seq_id, holding, hits)
+        for _ in range(num_new):
+            self._allocate(holding.seq_id, holding.table)
 
     def _idle_hits(self, hits: Sequence[Entry]) -> int:
         ref_counts = self.pool.ref_counts
@@ -275,6 +279,7 @@ class PageOwners:
         extend_together([chain for _, chain, _ in ready])
         for holding, chain, num_full in ready:
             entries, page_ids = holding.entries, holding.table.page_ids
+            num_full = min(num_full, len(chain.hashes))  # unknown tokens have no hash
             while holding.num_hashed < num_full:
                 index = holding.num_hashed
                 holding.num_hashed = index + 1
@@ -285,6 +290,8 @@ class PageOwners:
                     continue
                 for older in self.cache.superseded(page_ids[index]):
                     self.cache.forget_page(older)
+                    if not self.pool.ref_counts[older]:
+                        self.pool.fills[older] = 0
                     if emit is not None:
                         emit(PageEvicted(older, page_hash))
                 if emit is not None:

@@ -125,7 +125,7 @@ class KvPagePool:
             raise OutOfPages(1, 0) from None
         self.ref_counts[page_id] = 1
         self.generations[page_id] += 1
-        self.fills[page_id] = 0
+        self._empty(page_id)
         return page_id
 
     @property
@@ -163,15 +163,19 @@ class KvPagePool:
     def put_in_front(self, page_ids: Sequence[PageId]) -> None:
         """Unowned pages whose content is worthless join the queue's front, in this order."""
         for page_id in reversed(page_ids):
-            self.fills[page_id] = 0
+            self._empty(page_id)
             self.queue[page_id] = None
             self.queue.move_to_end(page_id, last=False)
 
     def put_at_back(self, page_id: PageId) -> None:
         """An unowned page joins the queue's end; one that nobody can find counts as empty."""
         if not self.is_findable(page_id):
-            self.fills[page_id] = 0
+            self._empty(page_id)
         self.queue[page_id] = None
+
+    def _empty(self, page_id: PageId) -> None:
+        """What a page holds is worthless from now on."""
+        self.fills[page_id] = 0
 
     def mark_filled(self, page_ids: Sequence[PageId], num_tokens: int) -> None:
         """The K/V of a sequence's first `num_tokens` tokens have been stored in these pages."""
@@ -189,6 +193,21 @@ class KvPagePool:
     def lru_candidates(self) -> list[PageId]:
         """Cached pages (findable, without an owner), next to be evicted first."""
         return [page_id for page_id in self.queue if self.is_findable(page_id)]
+
+
+class PoisonedPool(KvPagePool):
+    """A pool in which worthless slots hold NaN: whoever reads one gets NaN for an answer."""
+
+    def _make_storage(self) -> NDArray[np.float32]:
+        storage = super()._make_storage()
+        storage.fill(np.nan)
+        return storage
+
+    def _empty(self, page_id: PageId) -> None:
+        super()._empty(page_id)
+        if self.has_storage:
+            self.keys[:, page_id] = np.nan
+            self.values[:, page_id] = np.nan
 
 
 def _nothing_is_findable(page_id: PageId) -> bool:

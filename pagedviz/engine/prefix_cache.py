@@ -12,7 +12,7 @@ The cache takes no reference; the block manager does, when an allocation succeed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pagedviz.engine.errors import ConfigError
@@ -69,6 +69,11 @@ class SharedPrefixCache:
         self.entry_of: dict[PageId, Entry] = {}
         """Every page that a lookup can find."""
         self._evicted: dict[int, int] = {}
+
+    @property
+    def entries(self) -> Mapping[int, Entry]:
+        """What a lookup sees, by hash; an entry without pages is there for its children."""
+        return self._entries
 
     @property
     def roots(self) -> tuple[Entry, ...]:
@@ -141,7 +146,7 @@ class SharedPrefixCache:
         """Why a walk over `chain` ended after the entries `found`."""
         limit = (num_tokens - 1) // self.block_size
         num_pages = len(found)
-        if num_pages == limit:
+        if num_pages >= limit:
             return LookupEnd("full_hit" if limit else "prompt_shorter_than_a_page")
         position = num_pages * self.block_size
         page_hash, wanted = chain.hashes[num_pages], chain.pages[num_pages]
@@ -188,7 +193,11 @@ class SharedPrefixCache:
         """
         index = len(entries)
         page_hash, token_ids = chain.hashes[index], chain.pages[index]
-        parent = entries[-1] if entries else self._root(chain.adapter)
+        parent = self._attached(entries[-1]) if entries else self._root(chain.adapter)
+        if parent is None:
+            return None
+        if entries:
+            entries[-1] = parent
         entry = self._entries.get(page_hash)
         if entry is None:
             entry = self._entries[page_hash] = Entry(page_hash, parent, token_ids)
@@ -201,6 +210,10 @@ class SharedPrefixCache:
             self._evicted.pop(page_hash, None)
         entries.append(entry)
         return page_hash
+
+    def _attached(self, entry: Entry) -> Entry | None:
+        """The entry in the map to hang the next one below; None after a hash collision."""
+        return entry  # it is there as long as somebody holds its page
 
     def superseded(self, page_id: PageId) -> list[PageId]:
         """Pages that are to be forgotten because `page_id` was added: none, the oldest of several
@@ -259,6 +272,23 @@ class SharedPrefixCache:
 
 class LastWriterCache(SharedPrefixCache):
     """Of pages with equal content only the newest is found, as in a map from hash to page."""
+
+    def _attached(self, entry: Entry) -> Entry | None:
+        # Its page may have been superseded by one that was evicted since: then the entry, and
+        # perhaps those above it, have left the map while their owner still runs.
+        detached: list[Entry] = []
+        while entry.parent is not None and self._entries.get(entry.page_hash) is not entry:
+            detached.append(entry)
+            entry = entry.parent
+        for lost in reversed(detached):
+            known = self._entries.setdefault(lost.page_hash, lost)
+            if known is lost:
+                lost.parent = entry
+                entry.children[lost] = None
+            elif known.parent is not entry or known.token_ids != lost.token_ids:
+                return None
+            entry = known
+        return entry
 
     def superseded(self, page_id: PageId) -> list[PageId]:
         pages = list(self.entry_of[page_id].page_ids)

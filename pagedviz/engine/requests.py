@@ -83,8 +83,8 @@ def check_fork(
         )
     if parent.is_running and num_running >= config.max_running:
         raise ConfigError(
-            f"{num_running} sequences run, which is the most (max_running); fork {parent.id} when "
-            "one has finished"
+            f"{num_running} sequences run, samples to come included, which is the most "
+            f"(max_running); fork {parent.id} when one has finished"
         )
     left = parent.max_new_tokens - parent.num_generated
     check_script(model, left, forced_ids)

@@ -54,10 +54,12 @@ class StepPlan(NamedTuple):
 class Scheduler:
     """hashes_planned: a page becomes findable when its last slot is planned; otherwise whoever owns
     the scheduler hashes what a step has computed. reserves_prompts: a prompt has all its pages from
-    its first chunk on."""
+    its first chunk on. limits_running: no more than `max_running` sequences are running at once;
+    otherwise no more take part in a step."""
 
     hashes_planned = True
     reserves_prompts = False
+    limits_running = True
 
     def __init__(
         self,
@@ -184,13 +186,17 @@ class Scheduler:
             )
             return False
         hits, start = self._look_up(sequence)
-        wanted = min(sequence.num_tokens - start, budget, config.chunk_size or budget)
+        wanted = self._count_wanted(sequence, start, budget)
         refusal = self._refusal(sequence, hits, start + wanted)
         if refusal is not None:
             self._defer(sequence, *refusal)
             return False
         self._start(sequence, hits, start, wanted, start + wanted, plan)
         return True
+
+    def _count_wanted(self, sequence: Sequence, start: int, budget: int) -> int:
+        """Tokens of a waiting sequence to compute now, of those that a lookup has left."""
+        return min(sequence.num_tokens - start, budget, self.config.chunk_size or budget)
 
     def _look_up(self, sequence: Sequence) -> tuple[list[Entry], int]:
         """The prefix hits of a waiting sequence, and how many tokens it need not compute."""

@@ -64,8 +64,10 @@ def build_snapshot(
 
 
 def _fills(block_manager: BlockManager, sequences: SequenceManager) -> list[int]:
-    """[num_pages] slots with a token: read off the owners' computed tokens; a page that waits in
-    the queue with a hash is full."""
+    """[num_pages] slots with a token: what the pool counts, or, where nothing is stored, read off
+    the owners' computed tokens; a page that waits in the queue with a hash is full."""
+    if block_manager.pool.has_storage:
+        return block_manager.pool.fills
     size = block_manager.pool.config.block_size
     fills = [
         size if page_id in block_manager.cache else 0 for page_id in block_manager.pool.page_ids
@@ -73,5 +75,6 @@ def _fills(block_manager: BlockManager, sequences: SequenceManager) -> list[int]
     for sequence in sequences:
         for index, page_id in enumerate(sequences.page_table(sequence.id)):
             filled = min(size, max(0, sequence.num_computed - index * size))
-            fills[page_id] = max(fills[page_id], filled)
+            if 0 <= page_id < len(fills):  # a broken table is shown as it is
+                fills[page_id] = max(fills[page_id], filled)
     return fills

@@ -110,9 +110,12 @@ def tables_cover_what_is_computed(
             reach = max(0, min(size, sequence.num_computed - index * size))
             reached[page_id] = max(reached.get(page_id, 0), reach)
         covered = sequence.num_computed + sequence.num_scheduled
-        if reserves_prompts and sequence.state == "prefilling":
-            covered = sequence.num_tokens
         wanted = -(-covered // size)
+        if reserves_prompts and sequence.state in ("prefilling", "decoding"):
+            # One that was preempted decodes again when all but its newest token are computed.
+            all_known = -(-sequence.num_tokens // size)
+            if sequence.state == "prefilling" or len(sequence.page_ids) == all_known:
+                wanted = all_known
         if sequence.finish_reason is None and len(sequence.page_ids) != wanted:
             yield Finding(
                 f"seq:{sequence.seq_id:d} holds {len(sequence.page_ids)} pages, its {covered} "

@@ -1,23 +1,26 @@
 """What a step's events amount to, for the rules: who computed, wrote, hit and read what, and in
 which state the pages were at that moment.
 
-Invariant: it starts from the snapshot before the step and believes only the events after it; it
+Invariant: it starts from what held before the step and believes only the events after it; it
 holds no more than the few numbers that the rules compare.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pagedviz.engine.events import (
-    Event,
+    SAMPLED,
+    SCHEDULED,
+    Emitted,
     PageAllocated,
     PageCopied,
     PageEvicted,
     PageHashed,
     PageReleased,
     PageShared,
+    PrefixLookedUp,
     SequenceAdmitted,
     SequenceFinished,
     SequenceForked,
@@ -31,13 +34,55 @@ from pagedviz.engine.events import (
 from pagedviz.engine.snapshot import Snapshot
 
 
+class StepStart(NamedTuple):
+    """What held before a step, as far as a step can go wrong because of it.
+
+    tables: pages of each sequence that holds some. computed, known: tokens of each sequence that
+    has not finished. fills: written slots of each page. hashes, contents: hash and tokens of each
+    findable page. has_forks: whether a sequence was ever forked; only forks hold an unhashed page
+    together, so only with them need owners be counted.
+    """
+
+    block_size: int
+    tables: Mapping[int, Sequence[int]]
+    computed: dict[int, int]
+    known: dict[int, int]
+    fills: list[int]
+    hashes: dict[int, int]
+    contents: dict[int, tuple[int | None, ...]]
+    has_forks: bool
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> StepStart:
+        sequences = [view for view in snapshot.sequences if view.finish_reason is None]
+        return cls(
+            snapshot.block_size,
+            {view.seq_id: view.page_ids for view in snapshot.sequences if view.page_ids},
+            {view.seq_id: view.num_computed for view in sequences},
+            {view.seq_id: view.num_tokens for view in sequences},
+            [page.fill for page in snapshot.pages],
+            {p.page_id: p.page_hash for p in snapshot.pages if p.page_hash is not None},
+            {p.page_id: p.token_ids for p in snapshot.pages if p.token_ids},
+            any(view.parent_id is not None for view in snapshot.sequences),
+        )
+
+
 class Scheduled(NamedTuple):
-    """A chunk, with the tokens that were computed (or scheduled before) and known at that time."""
+    """A chunk that is empty, starts elsewhere than after the computed (or scheduled before) tokens,
+    or ends beyond the known ones of that time."""
 
     seq_id: int
     start: int
     num_tokens: int
     num_computed: int
+    num_known: int
+
+
+class LookedUp(NamedTuple):
+    """A prefix lookup that found all `num_known` tokens of a sequence, or more."""
+
+    seq_id: int
+    num_tokens: int
     num_known: int
 
 
@@ -82,8 +127,9 @@ class Unplanned(NamedTuple):
 
 
 class StepFacts:
-    def __init__(self, before: Snapshot, events: Sequence[Event]) -> None:
-        self.scheduled: list[Scheduled] = []
+    def __init__(self, start: StepStart, events: Iterable[Emitted]) -> None:
+        self.misplanned: list[Scheduled] = []
+        self.exhausted: list[LookedUp] = []
         self.overwritten: list[Overwritten] = []
         self.shared_writes: list[SharedWrite] = []
         self.unwritten: list[Unwritten] = []
@@ -93,131 +139,248 @@ class StepFacts:
         self.evicted: set[int] = set()
         self.hashes: dict[int, int | None] = {}
         """Pages handed out or hashed in this step: the hash they have now. An eviction alone does
-        not count: what makes a page lose its hash is that it is handed out again."""
+        not count: what makes a page lose its hash is that it is handed out again, or that another
+        page takes the hash over."""
         self.has_moved = False
         """Whether anything was scheduled, preempted or released."""
-        self._size = before.block_size
-        self._pages = before.pages
-        self._fills: dict[int, int] = {}
-        self._tables = {s.seq_id: list(s.page_ids) for s in before.sequences if s.page_ids}
-        # Only forks hold an unhashed page together, so only with them need owners be counted.
-        self._has_forks = any(s.parent_id is not None for s in before.sequences)
-        self._computed = {s.seq_id: s.num_computed for s in before.sequences}
-        self._known = {s.seq_id: s.num_tokens for s in before.sequences}
+        self.fills = list(start.fills)
+        """Written slots of each page."""
+        self._size = start.block_size
+        self._hashes_before = start.hashes
+        self._tables = dict(start.tables)
+        self._has_forks = start.has_forks
+        self._computed = dict(start.computed)
+        self._known = dict(start.known)
         self._planned: dict[int, tuple[int, int]] = {}
+        self._evicted_by_hash: dict[int, list[int]] = {}
         # Sequences that wrote and have not attended yet: all K/V of a step are written before any
         # attention reads, so reads count only once something else happens than a write.
         self._readers: list[tuple[int, int]] = []
-        for event in events:
-            self._apply(event)
+        self._fold(events)
         self._read()
 
-    def _apply(self, event: Event) -> None:
-        match event:
-            case SlotsWritten():
-                self._write(event)
-                return
-            case PageEvicted():
-                self.evicted.add(event.page_id)
-            case PageHashed():
-                self.hashes[event.page_id] = event.page_hash
-            case PageAllocated():
-                self._read()
-                self.hashes[event.page_id] = None
-                self._fills[event.page_id] = 0
-                self._tables.setdefault(event.seq_id, []).append(event.page_id)
-            case PageShared():
-                self.hits[event.page_id] = event.seq_id
-                self._tables.setdefault(event.seq_id, []).append(event.page_id)
-            case PageCopied():
-                self.hashes[event.page_id] = None
-                self._fills[event.page_id] = min(event.num_slots, self._fill(event.source_id))
-                pages = self._tables.get(event.seq_id, [])
-                if event.logical_index < len(pages):
-                    pages[event.logical_index] = event.page_id
-            case PageReleased():
-                self._read()
-                self.has_moved = True
-                table = self._tables.get(event.seq_id)
-                if table:
-                    table.pop()
-            case SequenceSubmitted():
-                self._computed[event.seq_id] = 0
-                self._known[event.seq_id] = event.num_prompt_tokens
-            case SequenceForked():
-                self._has_forks = True
-                self._computed[event.seq_id] = event.num_computed
-                self._known[event.seq_id] = event.num_tokens
-            case SwappedIn():
-                self._restore(event)
-            case SequenceAdmitted():
-                self._computed[event.seq_id] = event.num_cached + event.num_restored
-            case SequencePreempted():
-                self.has_moved = True
-                self._computed[event.seq_id] = 0
-                self._planned.pop(event.seq_id, None)
-            case SequenceScheduled():
-                self._schedule(event)
-            case TokenSampled():
-                self._read()
-                self.has_moved = True
-                self._known[event.seq_id] = self._known.get(event.seq_id, 0) + 1
-            case SequenceFinished():
-                self._read()
-            case _:
-                pass
+    def _fold(self, events: Iterable[Emitted]) -> None:
+        # Local names and no calls for the usual three events of a sequence, see events.py: this
+        # runs in every step of an engine that is checked while it runs.
+        size, fills, tables = self._size, self.fills, self._tables
+        computed, known, planned = self._computed, self._known, self._planned
+        readers, write, schedule = self._readers, self._write, self._schedule
+        has_forks, num_pages, has_sampled = self._has_forks, len(fills), False
+        event: Any
+        for event in events:
+            if type(event) is not tuple:
+                fold = _FOLDS.get(type(event))
+                if fold is not None:
+                    fold(self, event)
+                    has_forks = self._has_forks
+                continue
+            kind, seq_id, start = event[0], event[1], event[2]
+            if kind == SAMPLED:
+                if readers:
+                    self._read()
+                known[seq_id] = known.get(seq_id, 0) + 1
+                has_sampled = True
+            elif kind == SCHEDULED:
+                if (
+                    event[3] == 1
+                    and seq_id not in planned
+                    and computed.get(seq_id) == start < known[seq_id]
+                ):
+                    planned[seq_id] = (start, 1)
+                else:
+                    schedule(seq_id, start, event[3])
+            else:
+                page_id = -1
+                if not has_forks and planned.get(seq_id) == event[2:]:
+                    index, offset = divmod(start, size)
+                    table = tables.get(seq_id, ())
+                    page_id = table[index] if event[3] == 1 and index < len(table) else -1
+                if 0 <= page_id < num_pages and fills[page_id] == offset:
+                    # The next slot of a page that nobody else holds: always right.
+                    fills[page_id] = offset + 1
+                    computed[seq_id] = start + 1
+                    readers.append((seq_id, start + 1))
+                else:
+                    write(seq_id, start, event[3])
+        self.has_moved |= bool(planned) or has_sampled
 
-    def _schedule(self, event: SequenceScheduled) -> None:
-        seq_id = event.seq_id
+    @property
+    def is_clean(self) -> bool:
+        """Whether no rule about what happens on the way was broken."""
+        return not (
+            self.misplanned
+            or self.exhausted
+            or self.overwritten
+            or self.shared_writes
+            or self.unwritten
+            or self.unplanned
+        )
+
+    # ---- pages -----------------------------------------------------------------------------
+
+    def _evicted(self, event: PageEvicted) -> None:
+        self.evicted.add(event.page_id)
+        self.hashes.pop(event.page_id, None)
+        self._evicted_by_hash.setdefault(event.page_hash, []).append(event.page_id)
+
+    def _hashed(self, event: PageHashed) -> None:
+        for page_id in self._evicted_by_hash.pop(event.page_hash, ()):
+            self.hashes.setdefault(page_id, None)
+        self.hashes[event.page_id] = event.page_hash
+
+    def _allocated(self, event: PageAllocated) -> None:
+        self._read()
+        self.hashes[event.page_id] = None
+        self._set_fill(event.page_id, 0)
+        self._add_page(event.seq_id, event.logical_index, event.page_id)
+
+    def _shared(self, event: PageShared) -> None:
+        self.hits[event.page_id] = event.seq_id
+        self._add_page(event.seq_id, event.logical_index, event.page_id)
+
+    def _copied(self, event: PageCopied) -> None:
+        self.hashes[event.page_id] = None
+        self._set_fill(event.page_id, min(event.num_slots, self._fill(event.source_id)))
+        pages = list(self._tables.get(event.seq_id, ()))
+        if event.logical_index < len(pages):
+            pages[event.logical_index] = event.page_id
+            self._tables[event.seq_id] = pages
+
+    def _add_page(self, seq_id: int, index: int, page_id: int) -> None:
+        # Tables are shared with the start of the step, so they are replaced, not changed.
+        table = self._tables.get(seq_id, ())
+        self._tables[seq_id] = [*table[:index], page_id, *table[index:]]
+
+    def _released(self, event: PageReleased) -> None:
+        self._read()
         self.has_moved = True
-        already = self._planned.get(seq_id, (0, 0))[1]
-        computed = self._computed.get(seq_id, 0) + already
-        known = self._known.get(seq_id, 0)
-        self.scheduled.append(Scheduled(seq_id, event.start, event.num_tokens, computed, known))
-        self._planned[seq_id] = (event.start, event.num_tokens)
+        self._tables[event.seq_id] = self._tables.get(event.seq_id, ())[:-1]
+        if event.ref_count == 0 and self.hash_now(event.page_id) is None:
+            self._set_fill(event.page_id, 0)
 
-    def _write(self, event: SlotsWritten) -> None:
-        seq_id, start = event.seq_id, event.start
-        stop = start + event.num_tokens
+    # ---- sequences -------------------------------------------------------------------------
+
+    def _submitted(self, event: SequenceSubmitted) -> None:
+        self._computed[event.seq_id] = 0
+        self._known[event.seq_id] = event.num_prompt_tokens
+
+    def _forked(self, event: SequenceForked) -> None:
+        self._has_forks = True
+        self._computed[event.seq_id] = event.num_computed
+        self._known[event.seq_id] = event.num_tokens
+
+    def _looked_up(self, event: PrefixLookedUp) -> None:
+        known = self._known.get(event.seq_id, 0)
+        if event.num_tokens >= known:
+            self.exhausted.append(LookedUp(event.seq_id, event.num_tokens, known))
+
+    def _admitted(self, event: SequenceAdmitted) -> None:
+        self._computed[event.seq_id] = event.num_cached + event.num_restored
+
+    def _preempted(self, event: SequencePreempted) -> None:
+        self.has_moved = True
+        self._computed[event.seq_id] = 0
+        self._planned.pop(event.seq_id, None)
+
+    def _sampled(self, seq_id: int) -> None:
+        self._read()
+        self.has_moved = True
+        self._known[seq_id] = self._known.get(seq_id, 0) + 1
+
+    def _finished(self, event: SequenceFinished) -> None:
+        self._read()
+
+    def _schedule(self, seq_id: int, start: int, num_tokens: int) -> None:
+        self.has_moved = True
+        computed, known = self._computed.get(seq_id, 0), self._known.get(seq_id, 0)
+        if seq_id in self._planned:
+            computed += self._planned[seq_id][1]
+        if num_tokens < 1 or start != computed or computed + num_tokens > known:
+            self.misplanned.append(Scheduled(seq_id, start, num_tokens, computed, known))
+        self._planned[seq_id] = (start, num_tokens)
+
+    # ---- slots -----------------------------------------------------------------------------
+
+    def _write(self, seq_id: int, start: int, num_tokens: int) -> None:
+        stop, size = start + num_tokens, self._size
         planned = self._planned.get(seq_id)
-        if planned is not None and planned != (start, event.num_tokens):
-            self.unplanned.append(Unplanned(seq_id, start, event.num_tokens, planned))
-        table = self._tables.get(seq_id, [])
-        for index in range(start // self._size, min(len(table), -(-stop // self._size))):
+        if planned is not None and planned != (start, num_tokens):
+            self.unplanned.append(Unplanned(seq_id, start, num_tokens, planned))
+        table = self._tables.get(seq_id, ())
+        for index in range(start // size, min(len(table), -(-stop // size))):
             page_id = table[index]
-            offset = max(0, start - index * self._size)
+            offset = max(0, start - index * size)
             fill, page_hash = self._fill(page_id), self.hash_now(page_id)
-            if page_hash is not None and offset < fill:
-                self.overwritten.append(Overwritten(seq_id, page_id, offset, fill, page_hash))
-            if self._has_forks and page_hash is None:
+            if page_hash is not None:
+                if offset < fill:
+                    self.overwritten.append(Overwritten(seq_id, page_id, offset, fill, page_hash))
+            elif self._has_forks:
                 num_owners = sum(page_id in pages for pages in self._tables.values())
                 if num_owners > 1:
                     self.shared_writes.append(SharedWrite(seq_id, page_id, offset, num_owners))
             # A write that leaves a hole fills nothing: what lies below is not there.
             if offset <= fill:
-                self._fills[page_id] = max(fill, min(self._size, stop - index * self._size))
+                self._set_fill(page_id, max(fill, min(size, stop - index * size)))
         self._computed[seq_id] = stop
         self._readers.append((seq_id, stop))
 
     def _restore(self, event: SwappedIn) -> None:
-        table, stop = self._tables.get(event.seq_id, []), event.start + event.num_tokens
+        table, stop = self._tables.get(event.seq_id, ()), event.start + event.num_tokens
         for index in range(event.start // self._size, min(len(table), -(-stop // self._size))):
-            self._fills[table[index]] = min(self._size, stop - index * self._size)
+            self._set_fill(table[index], min(self._size, stop - index * self._size))
 
     def _read(self) -> None:
+        size, fills, tables = self._size, self.fills, self._tables
         for seq_id, stop in self._readers:
-            table = self._tables.get(seq_id, [])
-            for index in range(-(-stop // self._size)):
-                needed = min(self._size, stop - index * self._size)
-                page_id = table[index] if index < len(table) else None
-                fill = 0 if page_id is None else self._fill(page_id)
-                if fill < needed:
-                    self.unwritten.append(Unwritten(seq_id, index, page_id, needed, fill))
+            table = tables.get(seq_id, ())
+            num_full, rest = divmod(stop, size)
+            try:
+                read = [fills[page_id] for page_id in table[:num_full]]
+                is_whole = read.count(size) == num_full
+                if rest and is_whole:
+                    is_whole = fills[table[num_full]] >= rest
+            except IndexError:
+                is_whole = False
+            if not is_whole:
+                self._find_holes(seq_id, table, stop)
         self._readers.clear()
 
+    def _find_holes(self, seq_id: int, table: Sequence[int], stop: int) -> None:
+        for index in range(-(-stop // self._size)):
+            needed = min(self._size, stop - index * self._size)
+            page_id = table[index] if index < len(table) else None
+            fill = 0 if page_id is None else self._fill(page_id)
+            if fill < needed:
+                self.unwritten.append(Unwritten(seq_id, index, page_id, needed, fill))
+
     def _fill(self, page_id: int) -> int:
-        fill = self._fills.get(page_id)
-        return self._pages[page_id].fill if fill is None else fill
+        return self.fills[page_id] if 0 <= page_id < len(self.fills) else 0
+
+    def _set_fill(self, page_id: int, fill: int) -> None:
+        if 0 <= page_id < len(self.fills):  # rule 3 is about pages that do not exist
+            self.fills[page_id] = fill
 
     def hash_now(self, page_id: int) -> int | None:
-        return self.hashes[page_id] if page_id in self.hashes else self._pages[page_id].page_hash
+        if page_id in self.hashes:
+            return self.hashes[page_id]
+        return self._hashes_before.get(page_id)
+
+
+_FOLDS: dict[type[Any], Callable[[StepFacts, Any], None]] = {
+    PageEvicted: StepFacts._evicted,
+    PageHashed: StepFacts._hashed,
+    PageAllocated: StepFacts._allocated,
+    PageShared: StepFacts._shared,
+    PageCopied: StepFacts._copied,
+    PageReleased: StepFacts._released,
+    SequenceSubmitted: StepFacts._submitted,
+    SequenceForked: StepFacts._forked,
+    PrefixLookedUp: StepFacts._looked_up,
+    SequenceAdmitted: StepFacts._admitted,
+    SequencePreempted: StepFacts._preempted,
+    SequenceScheduled: lambda facts, event: facts._schedule(*event),
+    SequenceFinished: StepFacts._finished,
+    SlotsWritten: lambda facts, event: facts._write(*event),
+    SwappedIn: StepFacts._restore,
+    TokenSampled: lambda facts, event: facts._sampled(event.seq_id),
+}

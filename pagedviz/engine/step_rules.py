@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from pagedviz.engine.snapshot import SequenceView, Snapshot
 from pagedviz.engine.state_rules import Finding, first_difference
-from pagedviz.engine.step_facts import StepFacts
+from pagedviz.engine.step_facts import StepFacts, StepStart
 
 
 class CheckedStep(NamedTuple):
-    """One step with the states around it, both at the end of a step. `more_arrivals`: requests or
-    commands are still to come that may change what nothing else would."""
+    """One step: what held before it, what happened, and the state at its end. `more_arrivals`:
+    requests or commands are still to come that may change what nothing else would."""
 
-    before: Snapshot
+    start: StepStart
     facts: StepFacts
     after: Snapshot
     more_arrivals: bool
@@ -64,8 +64,9 @@ def hits_leave_the_map_alone(step: CheckedStep) -> Iterator[Finding]:
     """Rule 9. A hit changes neither which pages are findable nor their hashes and tokens; only
     hashing a page and handing it out again do."""
     facts = step.facts
-    for old, new in zip(step.before.pages, step.after.pages, strict=True):
+    for new in step.after.pages:
         page_id = new.page_id
+        token_ids = step.start.contents.get(page_id, ())
         hit_by = facts.hits.get(page_id)
         if hit_by is None and page_id in facts.evicted and page_id not in facts.hashes:
             continue
@@ -78,9 +79,9 @@ def hits_leave_the_map_alone(step: CheckedStep) -> Iterator[Finding]:
                 page_id,
                 hit_by,
             )
-        elif page_id not in facts.hashes and old.token_ids != new.token_ids:
+        elif page_id not in facts.hashes and token_ids != new.token_ids:
             yield Finding(
-                f"p{page_id:d} was {whose} and its tokens changed from {list(old.token_ids)} to "
+                f"p{page_id:d} was {whose} and its tokens changed from {list(token_ids)} to "
                 f"{list(new.token_ids)}",
                 page_id,
                 hit_by,
@@ -90,7 +91,7 @@ def hits_leave_the_map_alone(step: CheckedStep) -> Iterator[Finding]:
 def scheduled_tokens_are_known(step: CheckedStep) -> Iterator[Finding]:
     """Rule 10. At least one token is scheduled, from the first uncomputed one on, and no more than
     are known."""
-    for chunk in step.facts.scheduled:
+    for chunk in step.facts.misplanned:
         what = f"seq:{chunk.seq_id:d} is scheduled for {chunk.num_tokens} tokens"
         if chunk.num_tokens < 1:
             yield Finding(f"{what}, at least 1 is needed to get logits", seq_id=chunk.seq_id)
@@ -99,11 +100,17 @@ def scheduled_tokens_are_known(step: CheckedStep) -> Iterator[Finding]:
                 f"{what} from position {chunk.start} on, {chunk.num_computed} are computed",
                 seq_id=chunk.seq_id,
             )
-        elif chunk.num_computed + chunk.num_tokens > chunk.num_known:
+        else:
             yield Finding(
                 f"{what} after {chunk.num_computed} computed ones, {chunk.num_known} are known",
                 seq_id=chunk.seq_id,
             )
+    for lookup in step.facts.exhausted:
+        yield Finding(
+            f"seq:{lookup.seq_id:d} found {lookup.num_tokens} of its {lookup.num_known} tokens in "
+            "the cache and is left with 0 to schedule, at least 1 is needed to get logits",
+            seq_id=lookup.seq_id,
+        )
 
 
 def attention_reads_own_written_slots(step: CheckedStep) -> Iterator[Finding]:
@@ -132,6 +139,8 @@ def _shared_unhashed_pages(snapshot: Snapshot) -> Iterator[Finding]:
     first_owner: dict[int, tuple[SequenceView, int]] = {}
     for sequence in snapshot.sequences:
         for index, page_id in enumerate(sequence.page_ids):
+            if not 0 <= page_id < len(snapshot.pages):
+                continue  # rule 3 names these
             if snapshot.pages[page_id].page_hash is not None:
                 continue  # rule 5 compares these with what they hold
             other, other_index = first_owner.setdefault(page_id, (sequence, index))

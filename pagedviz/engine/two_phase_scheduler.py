@@ -18,6 +18,7 @@ from pagedviz.engine.sequence import Sequence
 class TwoPhaseScheduler(Scheduler):
     hashes_planned = False
     reserves_prompts = True
+    limits_running = False
 
     def schedule(self) -> StepPlan:
         plan = StepPlan([], [], {}, [], [])
@@ -49,15 +50,18 @@ class TwoPhaseScheduler(Scheduler):
             return False
         hits, start = self._look_up(sequence)
         num_pages = needed(sequence.id, sequence.num_tokens, hits)
-        wanted = sequence.num_tokens - start
+        wanted = self._count_wanted(sequence, start, budget)
         if num_pages > self._block_manager.pool.free_count:
             self._defer(sequence, "pages", num_pages)
             return False
-        if wanted > budget and plan.sequences:
+        if start + wanted < sequence.num_tokens and plan.sequences:
             self._defer(sequence, "budget", num_pages)
             return False
-        self._start(sequence, hits, start, min(wanted, budget), sequence.num_tokens, plan)
+        self._start(sequence, hits, start, wanted, sequence.num_tokens, plan)
         return True
+
+    def _count_wanted(self, sequence: Sequence, start: int, budget: int) -> int:
+        return min(sequence.num_tokens - start, budget)
 
     def _decode(self, plan: StepPlan) -> None:
         # Who takes part keeps the front of the list, so that all get their turn.

@@ -69,9 +69,10 @@ class PagedAttention:
         if path not in ("gather", "walk"):
             raise BadModelInput(f"path must be 'gather' or 'walk', not {path!r}.")
         self._keys, self._values, self._record = keys, values, record
-        self._query_lens, self._context_lens = query_lens, context_lens
+        self._query_lens = query_lens
         self._block_size = block_size = keys.shape[2]
-        self._tables = _padded_tables(query_lens, context_lens, page_tables, keys.shape)  # [S, P]
+        self._key_lens = self._count_keys(context_lens, page_tables)
+        self._tables = _padded_tables(query_lens, self._key_lens, page_tables, keys.shape)  # [S, P]
         query_counts, contexts = np.array(query_lens), np.array(context_lens)  # [S] each
         ends = query_counts.cumsum()  # [S] row after each sequence's last token
         self._starts: Index = ends - query_counts  # [S]
@@ -81,6 +82,9 @@ class PagedAttention:
         self.positions: Index = np.arange(len(sequence_of)) + (contexts - ends)[sequence_of]  # [T]
         logical, self._slot_offsets = np.divmod(self.positions, block_size)  # [T] each
         self._slot_pages = self._tables[sequence_of, logical]  # [T]
+        self._last_keys: Index = self.positions  # [T] how far each query sees
+        if self._key_lens is not context_lens:
+            self._last_keys = self.positions + (np.array(self._key_lens) - contexts)[sequence_of]
         self._read = self._walk if path == "walk" else self._gather
         self._batches = [] if path == "walk" else self._plan_batches()
 
@@ -93,6 +97,13 @@ class PagedAttention:
         if self._record is not None:
             self._record.append(weights)
         return output
+
+    def _count_keys(
+        self, context_lens: Sequence[int], page_tables: Sequence[Sequence[int]]
+    ) -> Sequence[int]:
+        """How many slots the last query of each sequence sees, [S]."""
+        # Keys end where the chunk ends: what lies behind it in the same pages is not written yet.
+        return context_lens
 
     def _gather(self, layer: int, queries: Array) -> tuple[Array, list[Array]]:
         output: Array = np.empty_like(queries)  # [T, H, D]
@@ -107,7 +118,7 @@ class PagedAttention:
             output[batch.rows] = mixed.reshape(-1, *queries.shape[1:])
             if self._record is not None:
                 for row, s in enumerate(batch.sequences):
-                    recorded[s] = weights[row, :, :, : self._context_lens[s]].copy()
+                    recorded[s] = weights[row, :, :, : self._key_lens[s]].copy()
         return output, [recorded[s] for s in sorted(recorded)]
 
     def _walk(self, layer: int, queries: Array) -> tuple[Array, list[Array]]:
@@ -115,7 +126,7 @@ class PagedAttention:
         weights: list[Array] = []
         for s, (start, query_len) in enumerate(zip(self._starts, self._query_lens, strict=True)):
             rows = slice(start, start + query_len)
-            context_len = self._context_lens[s]
+            context_len = self._key_lens[s]
             pages = (
                 (
                     self._keys[layer, page_id, : context_len - first],
@@ -140,14 +151,14 @@ class PagedAttention:
     def _plan_batch(self, sequences: list[int]) -> _Batch:
         query_len = self._query_lens[sequences[0]]
         rows = self._rows(sequences, query_len)
-        contexts = [self._context_lens[s] for s in sequences]
+        contexts = [self._key_lens[s] for s in sequences]
         num_slots = max(contexts)
         num_pages = -(-num_slots // self._block_size)
         short = [(row, length) for row, length in enumerate(contexts) if length < num_slots]
         bias: Array | None = None
         if query_len > 1 or short:
-            positions = self.positions[rows].reshape(len(sequences), 1, query_len, 1)
-            bias = np.where(np.arange(num_slots) <= positions, np.float32(0), np.float32(-np.inf))
+            last_keys = self._last_keys[rows].reshape(len(sequences), 1, query_len, 1)
+            bias = np.where(np.arange(num_slots) <= last_keys, np.float32(0), np.float32(-np.inf))
         scratch = np.empty((len(sequences), num_pages, *self._keys.shape[2:]), dtype=np.float32)
         table = self._tables[sequences, :num_pages]
         return _Batch(sequences, rows, table, short, bias, num_slots, scratch)

@@ -55,6 +55,9 @@ class LanguageModel:
     `adapters` are those that `forward` can be asked for, by name.
     """
 
+    attention = PagedAttention
+    """How a step's tokens look at the pages."""
+
     def __init__(
         self,
         config: LlamaConfig,
@@ -146,7 +149,7 @@ class LanguageModel:
                 f"{self.max_seq_len}."
             )
         self.find_adapter(adapter)
-        attend = PagedAttention(
+        attend = self.attention(
             keys, values, query_lens, context_lens, page_tables, path, attention
         )
         hidden = self.hidden_states(ids, attend.positions, attend, adapter)  # [T, d]

@@ -17,6 +17,7 @@ from pagedviz.engine.engine import Engine, StepOutcome
 from pagedviz.engine.errors import ConfigError
 from pagedviz.engine.ids import SeqId
 from pagedviz.engine.language_model import LanguageModel
+from pagedviz.engine.profiles import Profile
 from pagedviz.engine.requests import check_forks
 from pagedviz.engine.sequence import Sequence, check_token_ids
 from pagedviz.engine.sub_batches import check_adapter
@@ -46,6 +47,7 @@ class ScenarioModel(LanguageModel, Protocol):
 class ScenarioRun:
     """model_name: what the trace says about the model. forced: by name of a request, its first
     output tokens, taken instead of sampling. more_settings: joins `scenario_settings` in the trace.
+    profile: other parts of the engine than the scenario names.
 
     Raises ConfigError for tokens or adapters the model does not have, requests beyond its context
     or the pool, and a pool of more than MAX_POOL_BYTES.
@@ -59,6 +61,7 @@ class ScenarioRun:
         *,
         forced: Mapping[str, SequenceOf[int]] | None = None,
         more_settings: Mapping[str, Any] | None = None,
+        profile: Profile | None = None,
     ) -> None:
         self.scenario = scenario
         self.model = model
@@ -86,7 +89,7 @@ class ScenarioRun:
                 kv=KvShape(model.num_layers, model.num_kv_heads, model.head_dim, _FLOAT_BYTES),
             )
         )
-        self.engine = Engine(config, model, self._recorder.emit)
+        self.engine = Engine(config, model, self._recorder.emit, profile=profile)
 
     @property
     def trace(self) -> Trace:
@@ -126,8 +129,12 @@ class ScenarioRun:
     def text(self, name: str) -> str:
         """What was generated for a request so far, special tokens left out; "" without a
         tokenizer. KeyError until it has been submitted."""
+        return self.text_of(self.seq_ids[name])
+
+    def text_of(self, seq_id: SeqId) -> str:
+        """The same for any sequence, forks included. SequenceNotFound."""
         tokenizer = self.model.tokenizer
-        generated = self.sequence(name).generated_ids
+        generated = self.engine.sequences.get(seq_id).generated_ids
         return "" if tokenizer is None else tokenizer.decode(generated)
 
     def _is_due(self, request: Request, step: int) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from pagedviz.engine.events import (
     AdmissionDeferred,
     Event,
+    InvariantViolated,
     PageAllocated,
     PageCopied,
     PageEvicted,
@@ -176,5 +177,14 @@ FORMAT: dict[type[Any], tuple[str, tuple[Field, ...]]] = {
     TokenSampled: ("sampled", (_SEQ, _optional("token_id", "token", check_token))),
     StateChanged: ("state", (_SEQ, _field("state", check_state))),
     SequenceFinished: ("finished", (_SEQ, _REASON)),
+    InvariantViolated: (
+        "violated",
+        (
+            _field("rule", check_positive),
+            _field("message", check_name),
+            _optional("page_id", "page", check_id),
+            _optional("seq_id", "seq", check_id),
+        ),
+    ),
 }
 ROW_TYPES = {word: row_type for row_type, (word, _) in FORMAT.items()}

@@ -15,6 +15,7 @@ from pagedviz.engine.errors import TraceFormatError
 from pagedviz.engine.events import (
     AdmissionDeferred,
     Event,
+    InvariantViolated,
     PageAllocated,
     PageCopied,
     PageEvicted,
@@ -86,6 +87,7 @@ class Reducer:
             TokenSampled: self._sampled,
             StateChanged: self._state_changed,
             SequenceFinished: self._finished,
+            InvariantViolated: self._violated,
         }
 
     def apply(self, event: Event) -> None:
@@ -206,7 +208,8 @@ class Reducer:
 
     def _evicted(self, event: PageEvicted) -> None:
         page = self.page(event.page_id)
-        self._pages[event.page_id] = PageView(page.page_id, page.generation, page.ref_count)
+        fill = page.fill if page.ref_count else 0
+        self._pages[event.page_id] = PageView(page.page_id, page.generation, page.ref_count, fill)
 
     def _allocated(self, event: PageAllocated) -> None:
         page = self.page(event.page_id)
@@ -344,6 +347,9 @@ class Reducer:
         sequence.finish_reason = event.reason
         sequence.num_swapped, sequence.host_page_ids = None, ()
         self._num_finished_tokens += len(sequence.token_ids)
+
+    def _violated(self, event: InvariantViolated) -> None:
+        """It tells what is wrong with the state, perhaps that a page does not even exist."""
 
     def _join_table(self, event: PageAllocated | PageShared, generation: int) -> None:
         held = len(self._sequences.look(event.seq_id).page_ids)

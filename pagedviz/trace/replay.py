@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pagedviz.engine.engine import Engine
+from pagedviz.engine.engine import Engine, StepOutcome
 from pagedviz.engine.errors import ConfigError, MomentNotFound
 from pagedviz.engine.events import (
     Emit,
@@ -35,6 +35,7 @@ from pagedviz.trace.changed_limits import limits_changed_before
 from pagedviz.trace.compare import compare_step
 from pagedviz.trace.engine_copy import copy_engine
 from pagedviz.trace.scripts import Script, scripts
+from pagedviz.trace.step_logits import StepLogits, step_logits
 from pagedviz.trace.trace import Moment, Trace
 
 CHECKPOINT_EVERY = 16
@@ -137,6 +138,18 @@ class Replay:
                 self._attention = step, self._record_attention(step)
             return self._attention[1][seq_id]
 
+    def logits(self, step: int) -> tuple[StepLogits, ...]:
+        """What a step computed, in the order of its plan. MomentNotFound, ConfigError for a trace
+        without a model, ReplayDivergence."""
+        if self._tap is None:
+            raise ConfigError("this run has no model, so it has no logits")
+        if not 0 <= step < self.trace.num_steps:
+            raise MomentNotFound(f"step {step} is not recorded")
+        with self._lock:
+            self._go_to(step)
+            outcome = self._advance()
+        return step_logits(step, outcome)
+
     def _record_attention(self, step: int) -> dict[int, SequenceAttention]:
         assert self._tap is not None
         self._go_to(step)
@@ -181,17 +194,18 @@ class Replay:
             self._advance()
         return self._live
 
-    def _advance(self) -> None:
+    def _advance(self) -> StepOutcome:
         try:
-            self._step()
+            outcome = self._step()
         except BaseException:
             self._live = _copy(self._checkpoints[0])  # this one may have stopped half way
             raise
         at = self._live.engine.num_steps
         if at % self._every == 0 and at not in self._checkpoints:
             self._checkpoints[at] = _copy(self._live)
+        return outcome
 
-    def _step(self) -> None:
+    def _step(self) -> StepOutcome:
         engine, emitted, _ = self._live
         step = engine.num_steps
         recorded = self.trace.events(step)
@@ -205,9 +219,10 @@ class Replay:
                 self._fork(engine, event)
             elif isinstance(event, SequenceFinished) and event.reason == "aborted":
                 self._abort(engine, SeqId(event.seq_id))
-        engine.step()
+        outcome = engine.step()
         compare_step(step, recorded, emitted)
         emitted.clear()
+        return outcome
 
     def _abort(self, engine: Engine, seq_id: SeqId) -> None:
         # The forks of one that was aborted have ended with it.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pagedviz.engine.events import (
     Event,
+    InvariantViolated,
     PageAllocated,
     PageCopied,
     PageEvicted,
@@ -84,9 +85,12 @@ def focus(events: Sequence[Event], before: Snapshot) -> Focus:
                 position = lengths.get(event.seq_id, 0)
                 tokens.add((event.seq_id, position))
                 lengths[event.seq_id] = position + 1
+            case InvariantViolated():
+                if event.page_id is not None and event.page_id < len(before.pages):
+                    page_ids.add(event.page_id)
             case _:
                 pass
-        if not isinstance(event, PageEvicted):
+        if not isinstance(event, PageEvicted) and event.seq_id is not None:
             seq_ids.add(event.seq_id)
     page_ids.update(page_id for page_id, _ in slots)
     if len(events) > 1:

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 from pagedviz.engine.events import (
     EVENT_TYPES,
     Event,
+    InvariantViolated,
     PageAllocated,
     PageCopied,
     PageEvicted,
@@ -209,6 +210,10 @@ class _Writer:
                 return _Touched([event.page_id], [])
             case PageAllocated() | PageShared() | PageHashed() | PageReleased():
                 return _Touched([event.page_id], [event.seq_id])
+            case InvariantViolated():
+                is_known = event.page_id is not None and event.page_id < len(before.pages)
+                pages = [event.page_id] if is_known and event.page_id is not None else []
+                return _Touched(pages, [] if event.seq_id is None else [event.seq_id])
             case PageCopied():
                 return _Touched([event.page_id, event.source_id], [event.seq_id])
             case SequenceForked():

@@ -43,7 +43,7 @@ _SCALARS = (
     "num_swapped",
 )
 # Events that change no field of any page, sequence or list.
-_QUIET = frozenset({"PrefixLookedUp", "AdmissionDeferred"})
+_QUIET = frozenset({"PrefixLookedUp", "AdmissionDeferred", "InvariantViolated"})
 
 
 class FieldTracker:

@@ -12,6 +12,7 @@ from typing import assert_never
 from pagedviz.engine.events import (
     AdmissionDeferred,
     Event,
+    InvariantViolated,
     PageAllocated,
     PageCopied,
     PageEvicted,
@@ -34,6 +35,7 @@ from pagedviz.engine.events import (
 from pagedviz.views import page_sentences
 from pagedviz.views.context import Context
 from pagedviz.views.lookups import lookup_sentence
+from pagedviz.views.rules import rule_name
 from pagedviz.views.words import count, excerpt, positions, token
 
 _FINISHED = {
@@ -94,6 +96,8 @@ def sentence(event: Event, context: Context) -> str:
             return f"seq:{event.seq_id:d} is now {event.state}: {_STATES[event.state]}"
         case SequenceFinished():
             return _finished(event, context)
+        case InvariantViolated():
+            return f"Rule {event.rule} is broken ({rule_name(event.rule)}): {event.message}"
         case _:
             assert_never(event)
 

@@ -13,6 +13,7 @@ from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.events import (
     AdmissionDeferred,
     Event,
+    InvariantViolated,
     PageAllocated,
     PageCopied,
     PageEvicted,
@@ -34,6 +35,7 @@ from pagedviz.engine.events import (
 )
 from pagedviz.engine.ids import page_label
 from pagedviz.engine.snapshot import Snapshot
+from pagedviz.views.rules import rule_name
 from pagedviz.views.words import TokenText, count, joined, page_name, positions, token
 
 _MAX_NAMED = 4
@@ -111,6 +113,8 @@ def headline(event: Event, before: Snapshot, token_text: TokenText) -> str:
             return f"seq:{event.seq_id:d} is now {event.state}"
         case SequenceFinished():
             return f"seq:{event.seq_id:d} is finished ({event.reason.replace('_', ' ')})"
+        case InvariantViolated():
+            return f"Rule {event.rule} is broken: {rule_name(event.rule)}"
         case _:
             assert_never(event)
 
@@ -162,12 +166,20 @@ def step_summary(
         if kinds[kind]:
             changes.append(f"{count(kinds[kind], 'page')} {verb}")
     details = "".join(f"; {change}" for change in changes)
-    reasons = "".join(f"{why}; " for why in (*_preemptions(events), *_found(events, token_text)))
+    reasons = "".join(
+        f"{why}; " for why in (*_broken(events), *_preemptions(events), *_found(events, token_text))
+    )
     work = _work([event for event in events if isinstance(event, SequenceScheduled)], settings)
     if not work:
         idle = "the waiting ones do not fit" if after.waiting else "nobody is there to compute for"
         return f"Step {step} computed nothing: {reasons}{idle}{details}"
     return f"Step {step}: {reasons}{work}{details}"
+
+
+def _broken(events: Sequence[Event]) -> list[str]:
+    """The rules found broken, each once."""
+    rules = dict.fromkeys(event.rule for event in events if isinstance(event, InvariantViolated))
+    return [f"rule {rule} is broken ({rule_name(rule)})" for rule in rules]
 
 
 def _preemptions(events: Sequence[Event]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from pagedviz.engine.events import (
     EVENT_TYPES,
     Event,
+    InvariantViolated,
     PageCopied,
     PageEvicted,
     PageShared,
@@ -16,6 +17,7 @@ from pagedviz.engine.events import (
 from pagedviz.trace.trace import Moment, Trace
 
 KINDS: dict[type[Event], str] = {
+    InvariantViolated: "violation",
     SequencePreempted: "preemption",
     PageEvicted: "eviction",
     PageCopied: "copy",

@@ -1,5 +1,6 @@
-"""What the engine's tests share: an engine that is checked from all sides at every step, and a
-model of one line whose tokens depend on every token before."""
+"""What the engine's tests share: an engine that is checked from all sides at every step, by
+the live check and by the slow one, and a model of one line whose tokens depend on every token
+before."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 
 from pagedviz.engine import Engine, EngineConfig, SeqId, Snapshot, StepOutcome
 from pagedviz.engine.events import Emitted, Event, SequenceFinished, as_event
-from pagedviz.engine.invariants import check_step
+from pagedviz.engine.invariants import Violation, check_step
 from pagedviz.engine.language_model import LanguageModel
+from pagedviz.engine.live_checker import LiveChecker
 from pagedviz.trace.reducer import Reducer
 
 EventT = TypeVar("EventT")
@@ -26,7 +28,8 @@ class CheckedEngine:
         """Since the last step."""
         self.all_events: list[list[Event]] = []
         """By step."""
-        self.engine = Engine(config, model, self.events.append)
+        self.checker = LiveChecker()
+        self.engine = Engine(config, model, self.events.append, self.checker)
         self.reducer = Reducer(config.num_pages, config.block_size)
         self.before = self.after = self.reducer.snapshot()
 
@@ -57,7 +60,13 @@ class CheckedEngine:
         self.reducer.end_step()
         self.after = self.reducer.snapshot()
         assert self.after == self.engine.snapshot()
-        violations = check_step(self.before, events, self.after)
+        violations = check_step(
+            self.before,
+            events,
+            self.after,
+            reserves_prompts=self.engine.scheduler.reserves_prompts,
+        )
+        assert places(self.checker.violations) == places(violations)
         stalls = any(violation.rule == 7 for violation in violations)
         # An abort might have changed something, so the rule waits one step longer.
         assert stalls == (self.engine.is_stalled and not of_type(events, SequenceFinished))
@@ -79,6 +88,11 @@ class CheckedEngine:
         assert {page.ref_count for page in pages} == {0}
         assert not self.after.running and not self.after.waiting
         assert not any(sequence.page_ids for sequence in self.after.sequences)
+
+
+def places(violations: Sequence[Violation]) -> set[tuple[int, int | None, int | None]]:
+    """Rule, page and sequence of each."""
+    return {(v.rule, v.page_id, v.seq_id) for v in violations}
 
 
 def table(snapshot: Snapshot, seq_id: int) -> list[int]:

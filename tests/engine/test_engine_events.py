@@ -37,6 +37,7 @@ from pagedviz.engine.events import (
     TokenSampled,
     as_event,
 )
+from pagedviz.engine.live_checker import LiveChecker
 from pagedviz.engine.prefix_cache import SharedPrefixCache
 from pagedviz.scenarios.workload import Workload, load_workload, parse_workload
 from pagedviz.trace.reducer import Reducer
@@ -148,8 +149,38 @@ def test_the_order_of_a_step_is_commands_schedule_writes_samples(lab: CheckedEng
         assert order == sorted(order)
 
 
-def test_the_busy_program_emits_every_kind_of_event(lab: CheckedEngine) -> None:
-    seen = {type(event) for events in lab.all_events for event in events}
+def forked_and_swapped() -> CheckedEngine:
+    """Two requests of three samples each in a pool too small for all, with a host pool."""
+    lab = CheckedEngine(
+        EngineConfig(
+            num_pages=7, block_size=3, full_prompt_gate=False, preemption="swap", host_pages=9
+        )
+    )
+    for first in (1, 2):
+        lab.engine.submit(
+            [first, 1, 2, 3],
+            max_new_tokens=8,
+            forced_ids=[first] * 8,
+            num_samples=3,
+            forced_forks=[[3] * 8, [4] * 8],
+        )
+    lab.finish()
+    return lab
+
+
+def told_of_a_lost_page() -> list[Event]:
+    """What a checked engine emits whose pool lost a page."""
+    emitted: list[Emitted] = []
+    engine = Engine(EngineConfig(num_pages=4), emit=emitted.append, checker=LiveChecker())
+    engine.submit([1], max_new_tokens=2, forced_ids=[1, 2])
+    engine.block_manager.pool.alloc_page()
+    engine.step()
+    return [as_event(item) for item in emitted]
+
+
+def test_three_busy_programs_emit_every_kind_of_event(lab: CheckedEngine) -> None:
+    runs = [*lab.all_events, *forked_and_swapped().all_events, told_of_a_lost_page()]
+    seen = {type(event) for events in runs for event in events}
     assert seen == set(EVENT_TYPES)
 
 

@@ -12,6 +12,8 @@ from pagedviz.engine import EngineConfig, Snapshot
 from pagedviz.engine.events import (
     Event,
     PageEvicted,
+    PageHashed,
+    PrefixLookedUp,
     SequenceScheduled,
     SequenceSubmitted,
     SlotsWritten,
@@ -104,8 +106,8 @@ def replaced(events: Iterable[Event], **by_name: list[Event]) -> list[Event]:
     return result
 
 
-def test_the_table_has_rules_1_to_7_and_9_to_11_each_with_a_sentence() -> None:
-    assert list(RULES) == [1, 2, 3, 4, 5, 6, 7, 9, 10, 11]
+def test_the_table_has_rules_1_to_7_and_9_to_12_each_with_a_sentence() -> None:
+    assert list(RULES) == [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12]
     assert len({rule.name for rule in RULES.values()}) == len(RULES)
     assert all(rule.sentence[0].isupper() and rule.sentence[-1] == "." for rule in RULES.values())
 
@@ -467,3 +469,38 @@ def test_tokens_that_a_foreign_trace_does_not_tell_are_not_held_against_it(
         # What does not depend on tokens is still checked.
         assert rules_of(check_snapshot(with_page(after, 7, ref_count=1))) == {1, 2}
         before = after
+
+
+# ---- rules and other engines ------------------------------------------------------------------
+
+
+def test_rule_10_names_a_lookup_that_leaves_nothing_to_schedule(hit_lab: CheckedEngine) -> None:
+    events = [
+        event._replace(num_tokens=5, page_ids=(0, 1))
+        if isinstance(event, PrefixLookedUp)
+        else event
+        for event in hit_lab.all_events[-1]
+    ]
+    violation = only(check_step(hit_lab.before, events, hit_lab.after))
+    assert (violation.rule, violation.seq_id) == (10, 1)
+    assert "found 5 of its 5 tokens" in violation.message
+
+
+def test_rule_9_allows_a_newer_equal_page_to_take_over_a_hash(hit_lab: CheckedEngine) -> None:
+    page_hash, tokens = 77, (1, 2, 3, 4)
+    first, superseded = PageHashed(5, page_hash, 1, 1), PageEvicted(5, page_hash)
+    second = PageHashed(6, page_hash, 1, 1)
+    after = with_page(hit_lab.after, 6, page_hash=page_hash, token_ids=tokens, fill=4)
+    events = [*hit_lab.all_events[-1], first, superseded, second]
+    assert 9 not in rules_of(check_step(hit_lab.before, events, after))
+
+
+def test_rule_4_allows_the_page_reserved_for_the_newest_token(lab: CheckedEngine) -> None:
+    """B has computed 8 of 9 tokens and has had three pages since its first chunk."""
+    view = lab.after.sequence(B)
+    reserved = with_sequence(lab.after, B, token_ids=view.token_ids[:9], num_computed=8)
+    reserved = with_page(reserved, 3, fill=0)
+    assert check_snapshot(reserved, reserves_prompts=True) == []
+    assert rules_of(check_snapshot(reserved)) == {4}
+    too_many = with_sequence(reserved, B, token_ids=view.token_ids[:8], num_computed=7)
+    assert 4 in rules_of(check_snapshot(too_many, reserves_prompts=True))

@@ -1,5 +1,6 @@
 """Random programs of submit, fork, step and abort over small pools, every setting varied: no rule
-is broken, no page is lost, and the tokens are those of a computation that knows no pages.
+is broken (the live check and the slow one agree), no page is lost, and the tokens are those of a
+computation that knows no pages.
 
 200 programs, 2,000 under PAGEDVIZ_SOAK=1; the same ones every time.
 """

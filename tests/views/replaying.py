@@ -18,6 +18,7 @@ _MASK = (1 << 64) - 1
 _SEQUENCE = (
     *("name", "adapter", "num_prompt_tokens", "max_new_tokens", "num_tokens", "state"),
     *("num_computed", "num_scheduled", "num_cached", "num_preemptions", "finish_reason"),
+    *("parent", "num_swapped"),
 )
 
 
@@ -43,7 +44,7 @@ def start_fields(start: dict[str, Any]) -> dict[str, int | str]:
         prefix = f"seq/{seq['id']}"
         fields[f"{prefix}/index"] = index
         fields |= {f"{prefix}/{name}": seq[name] for name in _SEQUENCE}
-        for name in ("token", "page", "generation"):
+        for name in ("token", "page", "generation", "host"):
             fields |= {f"{prefix}/{name}/{i}": value for i, value in enumerate(seq[name])}
     return {path: value for path, value in fields.items() if value is not None}
 

@@ -9,6 +9,7 @@ from pagedviz.engine.events import (
     EVENT_TYPES,
     AdmissionDeferred,
     Event,
+    InvariantViolated,
     PageAllocated,
     PageCopied,
     PageEvicted,
@@ -233,6 +234,14 @@ SAID: list[tuple[Event, str]] = [
     (
         SequenceFinished(0, "eos"),
         "seq:0 is finished with 1 new token: the model ended the text",
+    ),
+    (
+        InvariantViolated(2, "p0 has ref count 2, 1 page table holds it", 0),
+        "Rule 2 is broken (ref counts): p0 has ref count 2, 1 page table holds it",
+    ),
+    (
+        InvariantViolated(99, "p9 is odd", 9),
+        "Rule 99 is broken (unknown here): p9 is odd",
     ),
     (
         PrefixLookedUp(1, 0, "disabled"),

@@ -4,8 +4,8 @@ import { h, setAttribute, setText } from "./dom.js";
 import { sliderLast, sliderMoment, sliderPlace } from "./time.js";
 
 const SPEEDS = [1, 2, 4, 10];
-const IMPORTANCE = ["preemption", "finish", "copy", "eviction", "hit"];
-export const SIGNS = { preemption: "✕", eviction: "▼", copy: "◆", finish: "■", hit: "○" };
+const IMPORTANCE = ["violation", "preemption", "finish", "copy", "eviction", "hit"];
+export const SIGNS = { violation: "!", preemption: "✕", eviction: "▼", copy: "◆", finish: "■", hit: "○" };
 const HINTS = [
   ["→", "next step"],
   ["Shift →", "next event"],
@@ -177,10 +177,13 @@ function keyHints() {
 }
 
 export function drawMark(pen, kind, x, y, colours) {
-  pen.strokeStyle = pen.fillStyle = kind === "preemption" ? colours.accent : colours.strong;
+  pen.strokeStyle = pen.fillStyle = kind === "preemption" || kind === "violation" ? colours.accent : colours.strong;
   pen.lineWidth = 1.6;
   pen.beginPath();
-  if (kind === "preemption") {
+  if (kind === "violation") {
+    pen.fillRect(x - 1.5, y - 5, 3, 6.5);
+    pen.fillRect(x - 1.5, y + 2.5, 3, 2.5);
+  } else if (kind === "preemption") {
     pen.moveTo(x - 3, y - 3);
     pen.lineTo(x + 3, y + 3);
     pen.moveTo(x + 3, y - 3);

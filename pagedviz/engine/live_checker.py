@@ -1,0 +1,283 @@
+"""LiveChecker: after every step of an engine, do the rules of the paged cache still hold?
+
+    events of the step -> facts --+
+    the engine's own structures --+--> all hold? --yes--> done (the usual case)
+                                             `--no---> the slow rules of invariants.py say what is
+                                                       wrong with which page and which sequence
+
+Invariants: it reads the structures themselves at every step and believes none of the numbers that
+it compares; it changes nothing; while it is paused it costs nothing and knows nothing.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Protocol
+
+from pagedviz.engine import live_rules
+from pagedviz.engine.events import Emit, Emitted, InvariantViolated
+from pagedviz.engine.invariants import Violation, check_facts, check_snapshot
+from pagedviz.engine.live_state import Audited, LiveState, Roll
+from pagedviz.engine.own_prefixes import OwnPrefixes
+from pagedviz.engine.rules import RULES
+from pagedviz.engine.snapshot import Snapshot
+from pagedviz.engine.snapshot_builder import build_snapshot
+from pagedviz.engine.step_facts import StepFacts, StepStart
+
+# Up to so many pages, every step is checked in full; of twice as many every second step, and so on.
+FULL_UP_TO = 1000
+# Some list the tokens of a page, which may be large.
+MAX_MESSAGE = 500
+
+
+class Checker(Protocol):
+    """What an engine asks after its steps."""
+
+    def listen(self, emit: Emit | None) -> Emit | None:
+        """What the engine is to emit to, so that `emit` and this both hear it."""
+        ...
+
+    def after_step(self, engine: Audited) -> list[InvariantViolated]:
+        """What the step has broken; what was broken already before it is not told again."""
+        ...
+
+
+class NoChecker:
+    """Nothing is checked."""
+
+    def listen(self, emit: Emit | None) -> Emit | None:
+        return emit
+
+    def after_step(self, engine: Audited) -> list[InvariantViolated]:
+        return []
+
+
+class LiveChecker:
+    """One for each engine. more_arrivals: requests are still to come, so that a step in which
+    everybody waits is not the end (rule 7)."""
+
+    def __init__(self) -> None:
+        self.more_arrivals = False
+        self.is_paused = False
+        self.last_cost_us: float | None = None
+        """What the newest check took, in microseconds; None before the first and while paused."""
+        self.violations: list[Violation] = []
+        """All that is broken after the last step, by rule."""
+        self._has_paused = False
+        self._events: list[Emitted] = []
+        self._roll = Roll()
+        self._own: OwnPrefixes | None = None
+        self._start: StepStart | None = None
+        self._last: LiveState | None = None
+        self._every = 1
+        self._told: set[tuple[int, int | None, int | None]] = set()
+
+    # ---- listening ---------------------------------------------------------------------------
+
+    def listen(self, emit: Emit | None) -> Emit:
+        return _Listener(self._events, emit)
+
+    def pause(self) -> None:
+        """Check nothing until `resume`."""
+        self.is_paused = self._has_paused = True
+        self.last_cost_us = None
+        self._start = None
+
+    def resume(self) -> None:
+        """Check from the next step on; the first time only the state, for want of a start."""
+        self.is_paused = False
+
+    # ---- checking ----------------------------------------------------------------------------
+
+    def after_step(self, engine: Audited) -> list[InvariantViolated]:
+        self._every = -(-len(engine.block_manager.pool.page_ids) // FULL_UP_TO)
+        turn = engine.num_steps % self._every
+        if self.is_paused or turn:
+            self._events.clear()
+            self._start = self._last = None
+            if not self.is_paused and turn == self._every - 1:
+                self._begin(engine)
+            return []
+        began = perf_counter()
+        self.violations = self.check(engine)
+        self._events.clear()
+        self.last_cost_us = (perf_counter() - began) * 1e6
+        told, self._told = self._told, {(v.rule, v.page_id, v.seq_id) for v in self.violations}
+        return [_as_event(v) for v in self.violations if (v.rule, v.page_id, v.seq_id) not in told]
+
+    @property
+    def coverage(self) -> str:
+        """`full`, or in which steps a big pool is checked: `1 of 4 steps`."""
+        return "full" if self._every == 1 else f"1 of {self._every} steps"
+
+    def _begin(self, engine: Audited) -> None:
+        """Note what the next step starts from, without asking whether it is right."""
+        _, state = self._look(engine)
+        if state.counts is not None:
+            self._start = state.as_start(state.expected_fills(state.counts, None))
+
+    def _look(self, engine: Audited) -> tuple[OwnPrefixes, LiveState]:
+        gone = self._roll.update(engine)
+        state = LiveState(engine, self._roll, self._last)
+        if self._own is None:
+            self._own = OwnPrefixes(state.block_size)
+            if engine.num_steps <= 1 and not self._has_paused:
+                self._start = _before_anything(state)
+        for sequence in gone:
+            self._own.forget(sequence)
+        return self._own, state
+
+    def check(self, engine: Audited) -> list[Violation]:
+        """Everything that is broken now, or was on the way here; the events since the last call
+        count."""
+        own, state = self._look(engine)
+        start = self._start
+        facts = None if start is None else StepFacts(start, self._events)
+        counts = state.counts
+        fills = _own_fills(state, facts, counts)
+        violations: list[Violation] = []
+        if (
+            counts is None
+            or not self._holds(state, own, counts, fills)
+            or (
+                start is not None and facts is not None and not self._was_right(state, start, facts)
+            )
+        ):
+            violations = self._explain(state, start, facts, fills)
+        self._start = state.as_start(fills)
+        self._last = None if violations else state
+        return violations
+
+    def _holds(
+        self,
+        state: LiveState,
+        own: OwnPrefixes,
+        counts: list[int],
+        fills: list[int],
+    ) -> bool:
+        return (
+            live_rules.queue_and_counts_hold(state, counts, self._last)
+            and live_rules.generations_stand(state, self._last)
+            and live_rules.tables_cover_tokens(state, counts, fills, self._last)
+            and live_rules.map_is_consistent(state)
+            and own.hold(state, counts, fills)
+            and live_rules.owners_agree(state, counts)
+            and live_rules.who_left_holds_nothing(state)
+        )
+
+    def _was_right(self, state: LiveState, start: StepStart, facts: StepFacts) -> bool:
+        return (
+            facts.is_clean
+            and live_rules.hits_left_the_map_alone(state, start, facts)
+            and live_rules.something_makes_progress(state, facts, self.more_arrivals)
+        )
+
+    def _explain(
+        self,
+        state: LiveState,
+        start: StepStart | None,
+        facts: StepFacts | None,
+        fills: list[int],
+    ) -> list[Violation]:
+        """What the slow rules find, asked with the fills that the engine tells and with those that
+        its events add up to."""
+        after = _snapshot(state.engine)
+        reserves = state.engine.scheduler.reserves_prompts
+        if start is None or facts is None:
+            found = check_snapshot(after, reserves_prompts=reserves)
+        else:
+            found = check_facts(start, facts, after, self.more_arrivals, reserves)
+        pages = tuple(
+            page._replace(fill=fill) for page, fill in zip(after.pages, fills, strict=True)
+        )
+        if pages != after.pages:
+            found += check_snapshot(after._replace(pages=pages), reserves_prompts=reserves)
+        found += _map_errors(state)
+        by_place = {(v.rule, v.page_id, v.seq_id): v for v in reversed(found)}
+        return sorted(by_place.values(), key=lambda v: (v.rule, v.page_id or 0, v.seq_id or 0))
+
+
+def _as_event(violation: Violation) -> InvariantViolated:
+    page_id = violation.page_id
+    if page_id is not None and page_id < 0:
+        page_id = None  # a broken table; the message has the number
+    message = violation.message
+    if len(message) > MAX_MESSAGE:
+        message = f"{message[: MAX_MESSAGE - 1]}\u2026"
+    return InvariantViolated(violation.rule, message, page_id, violation.seq_id)
+
+
+class _Listener:
+    """Keeps what an engine emits and passes it on. An object, so that a copy of an engine gets a
+    listener of its own."""
+
+    __slots__ = ("_emit", "_events")
+
+    def __init__(self, events: list[Emitted], emit: Emit | None) -> None:
+        self._events = events
+        self._emit = emit
+
+    def __call__(self, emitted: Emitted) -> None:
+        self._events.append(emitted)
+        if self._emit is not None:
+            self._emit(emitted)
+
+
+def _before_anything(state: LiveState) -> StepStart:
+    return StepStart(state.block_size, {}, {}, {}, [0] * state.num_pages, {}, {}, False)
+
+
+def _own_fills(state: LiveState, facts: StepFacts | None, counts: list[int] | None) -> list[int]:
+    """[num_pages]: written slots as the events add them up; after a pause, what the owners
+    have computed."""
+    if facts is None:
+        if counts is not None:
+            return state.expected_fills(counts, None)
+        return [page.fill for page in _snapshot(state.engine).pages]
+    for page_id in facts.evicted:
+        # Nobody can find what it held, and nobody owns it.
+        if counts is not None and not counts[page_id] and page_id not in state.hashes:
+            facts.fills[page_id] = 0
+    return facts.fills
+
+
+def _map_errors(state: LiveState) -> list[Violation]:
+    """Pages that a lookup finds by another entry than the one they are listed under."""
+    found = []
+    listed_under = {int(p): e for p, e in state.engine.block_manager.cache.entry_of.items()}
+    by_page = state.entries_by_page()
+    for page_id in sorted(by_page.keys() | listed_under.keys()):
+        looked_up, listed = by_page.get(page_id), listed_under.get(page_id)
+        if looked_up is listed:
+            continue
+        names = ["nothing" if e is None else f"{e.page_hash:016x}" for e in (looked_up, listed)]
+        found.append(
+            Violation(
+                5,
+                RULES[5].name,
+                f"a lookup finds p{page_id:d} by {names[0]}, the page is listed under {names[1]}",
+                page_id,
+            )
+        )
+    for page_hash, entry in state.engine.block_manager.cache.entries.items():
+        if page_hash != entry.page_hash and entry.page_ids:
+            found.append(
+                Violation(
+                    5,
+                    RULES[5].name,
+                    f"a lookup of {page_hash:016x} finds p{entry.oldest_page:d}, which holds "
+                    f"{entry.page_hash:016x}",
+                    entry.oldest_page,
+                )
+            )
+    return found
+
+
+def _snapshot(engine: Audited) -> Snapshot:
+    return build_snapshot(
+        engine.num_steps,
+        engine.block_manager,
+        engine.sequences,
+        tuple(s.id for s in engine.scheduler.waiting),
+        tuple(s.id for s in engine.scheduler.running),
+    )

@@ -1,0 +1,161 @@
+"""The rules of the paged cache asked of a running engine: does everything hold, yes or no?
+
+Each function recomputes what must be the case and compares it as a whole with what the engine
+has. Invariants: a function believes nothing it audits; it says no at least whenever the rule of the
+same number in state_rules or step_rules finds something, and these then say what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pagedviz.engine.live_state import LiveState
+from pagedviz.engine.prefix_cache import Entry
+from pagedviz.engine.sequence import Sequence
+from pagedviz.engine.step_facts import StepFacts, StepStart
+
+
+def queue_and_counts_hold(state: LiveState, counts: list[int], last: LiveState | None) -> bool:
+    """Rules 1 and 2, and of rule 3 that no table points at an unowned page: ref counts are what the
+    tables add up to, and the queue has every other page once."""
+    if counts != state.ref_counts:
+        return False
+    queue = state.queue
+    if last is not None and counts == last.counts and queue == last.queue:
+        return True
+    queued = set(queue)
+    if queue and not (min(queued) >= 0 and max(queued) < state.num_pages):
+        return False
+    # As many as have no owner, no two the same, and none that has one: so just these.
+    num_unowned = counts.count(0)
+    return len(queue) == len(queued) == num_unowned and not any(
+        [counts[page_id] for page_id in queue]  # noqa: C419  # a list is faster
+    )
+
+
+def generations_stand(state: LiveState, last: LiveState | None) -> bool:
+    """Rule 3: every page in a table is still in the use it was given in."""
+    generations, tables = state.generations, state.tables
+    places: Iterable[int] = range(len(tables))
+    if last is not None and state.numbers == last.numbers and state.counts is not None:
+        if state.has_same_tables and generations == last.generations:
+            return True
+        renewed = {p for p, old in enumerate(last.generations) if generations[p] != old}
+        # The others were right, and neither they nor the use of their pages has changed since.
+        places = [
+            place
+            for place, page_ids in enumerate(tables)
+            if page_ids is not last.tables[place] or not renewed.isdisjoint(page_ids)
+        ]
+    return all(
+        [generations[page_id] for page_id in tables[place]] == state.given[place]
+        for place in places
+    )
+
+
+def tables_cover_tokens(
+    state: LiveState, counts: list[int], fills: list[int], last: LiveState | None
+) -> bool:
+    """Rule 4: tables are as long as their tokens need, and pages as full as events say, as the pool
+    says, and as their owners have computed."""
+    size, reserves_prompts = state.block_size, state.engine.scheduler.reserves_prompts
+    for sequence, page_ids in zip(state.sequences, state.tables, strict=True):
+        # One page more than this, or a part of it, would be too much.
+        is_exact = 0 <= len(page_ids) * size - sequence.num_computed < size
+        if reserves_prompts and sequence.is_running:
+            all_known = -(-len(sequence.token_ids) // size)
+            is_exact &= sequence.is_decoding
+            is_exact |= len(page_ids) == all_known
+        if not is_exact:
+            return False
+    if state.pool.has_storage and state.pool.fills != fills:
+        return False
+    return fills == state.expected_fills(counts, last)
+
+
+def map_is_consistent(state: LiveState) -> bool:
+    """Rule 5: lookups find a page exactly by the entry that the page is listed under, and each
+    entry under its own hash."""
+    if state.has_same_map:
+        return True
+    cache = state.engine.block_manager.cache
+    entries_by_page: dict[int, Entry] = state.entries_by_page()
+    if entries_by_page != cache.entry_of:
+        return False
+    return [*cache.entries] == [entry.page_hash for entry in cache.entries.values()]
+
+
+def hits_left_the_map_alone(state: LiveState, start: StepStart, facts: StepFacts) -> bool:
+    """Rule 9: hashes and tokens are those of before, but for pages handed out or hashed since."""
+    if not facts.hashes and not facts.evicted:
+        if state.hashes is start.hashes and state.contents is start.contents:
+            return True
+        return state.hashes == start.hashes and state.contents == start.contents
+    hashes, contents = dict(start.hashes), dict(start.contents)
+    exempt = facts.evicted - facts.hits.keys() - facts.hashes.keys()
+    for page_id, page_hash in facts.hashes.items():
+        if page_hash is None:
+            hashes.pop(page_id, None)
+        else:
+            hashes[page_id] = page_hash
+        # Rule 5 compares what is new in a page with its owner's tokens.
+        if page_id in state.contents:
+            contents[page_id] = state.contents[page_id]
+        else:
+            contents.pop(page_id, None)
+    for page_id in exempt:
+        if page_id in state.hashes:
+            hashes[page_id], contents[page_id] = state.hashes[page_id], state.contents[page_id]
+        else:
+            hashes.pop(page_id, None)
+            contents.pop(page_id, None)
+    return state.hashes == hashes and state.contents == contents
+
+
+def something_makes_progress(state: LiveState, facts: StepFacts, more_arrivals: bool) -> bool:
+    """Rule 7."""
+    scheduler = state.engine.scheduler
+    return bool(not scheduler.waiting or scheduler.running or facts.has_moved or more_arrivals)
+
+
+def owners_agree(state: LiveState, counts: list[int]) -> bool:
+    """Rule 11: who shares a page without a hash has the same tokens there, in the same place and
+    under the same adapter."""
+    if max(counts) < 2:
+        return True
+    shared = {p for p, count in enumerate(counts) if count > 1 and p not in state.hashes}
+    if not shared:
+        return True
+    size = state.block_size
+    first: dict[int, tuple[int, Sequence]] = {}
+    for sequence, page_ids in zip(state.sequences, state.tables, strict=True):
+        for index, page_id in enumerate(page_ids):
+            if page_id not in shared:
+                continue
+            other_index, other = first.setdefault(page_id, (index, sequence))
+            if other is sequence:
+                continue
+            stop = min((index + 1) * size, sequence.num_computed, other.num_computed)
+            if (
+                other_index != index
+                or other.adapter_id != sequence.adapter_id
+                or other.token_ids[index * size : stop] != sequence.token_ids[index * size : stop]
+            ):
+                return False
+    return True
+
+
+def who_left_holds_nothing(state: LiveState) -> bool:
+    """Rule 12."""
+    if any(s.table.page_ids or s.host_page_ids for s in state.roll.ended):
+        return False
+    if not state.roll.aborted or not state.roll.has_forks:
+        return True
+    get = state.engine.sequences.get
+    for sequence in state.sequences:
+        parent_id = sequence.parent_id
+        while parent_id is not None:
+            if parent_id in state.roll.aborted:
+                return False
+            parent_id = get(parent_id).parent_id
+    return True

@@ -1,0 +1,189 @@
+"""Play: a workload on an engine, healthy or with one part replaced, checked after every step.
+
+Invariants: the checks take the state from the engine itself, before and after, and not from the
+events of a step, which a faulty engine may get wrong; a step that raises is the last one, and only
+what happened in it is judged, for it has no end state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from pagedviz.engine.engine import Engine
+from pagedviz.engine.errors import PagedVizError
+from pagedviz.engine.events import Emitted, Event, SequenceScheduled, as_event
+from pagedviz.engine.ids import SeqId
+from pagedviz.engine.invariants import Violation, check_step
+from pagedviz.engine.pages import PoisonedPool
+from pagedviz.engine.profiles import PROFILES
+from pagedviz.engine.sampling import SamplingParams
+from pagedviz.engine.snapshot import SequenceView, Snapshot
+from pagedviz.faults.fault import Part, broken_attention, broken_profile
+from pagedviz.faults.model_tap import ModelTap
+from pagedviz.faults.truth import Histories, unplanned_reads, untrue_logits, untrue_tokens
+from pagedviz.faults.workload import Abort, Ask, Command, Fork, Tokens, Workload
+from pagedviz.model import LanguageModel, ModelError
+
+# Rules that events alone can break.
+_ON_THE_WAY = (6, 10, 11)
+
+
+class PlayedStep(NamedTuple):
+    """error: what the step raised. memory: a digest of all keys and values after it."""
+
+    number: int
+    events: tuple[Event, ...]
+    after: Snapshot
+    violations: tuple[Violation, ...]
+    error: str | None
+    memory: bytes
+
+
+class Play:
+    """part: replaces the class it derives from. ConfigError for a workload that is refused."""
+
+    def __init__(
+        self, workload: Workload, model: LanguageModel | None, part: Part | None = None
+    ) -> None:
+        self.workload = workload
+        self.model = model if workload.has_model else None
+        self.steps: list[PlayedStep] = []
+        self._events: list[Emitted] = []
+        self._tap = None
+        if self.model is not None:
+            self._tap = ModelTap(self.model, broken_attention(part))
+        profile = broken_profile(PROFILES[workload.config.profile], part)
+        if workload.is_poisoned:
+            profile = profile._replace(pool=PoisonedPool)
+        self.engine = Engine(workload.config, self._tap, self._events.append, profile=profile)
+        self.seq_ids: dict[str, SeqId] = {}
+        self._pending: list[Command] = list(workload.commands)
+        self._before = self.engine.snapshot()
+        self._histories = Histories()
+
+    def run(self) -> Play:
+        """Step until all is done, nothing will change, something raises, or max_steps."""
+        while not self.is_over:
+            self.step()
+        return self
+
+    @property
+    def is_over(self) -> bool:
+        if self.error is not None or len(self.steps) >= self.workload.max_steps:
+            return True
+        return not self._pending and (not self.engine.has_unfinished or self.engine.is_stalled)
+
+    @property
+    def error(self) -> str | None:
+        return self.steps[-1].error if self.steps else None
+
+    def step(self) -> PlayedStep:
+        number, error = len(self.steps), None
+        if self._tap is not None:
+            self._tap.start_step()
+        try:
+            for command in [c for c in self._pending if c.step <= number]:
+                self._pending.remove(command)
+                self._give(command)
+            self.engine.step()
+        except (PagedVizError, ModelError) as raised:
+            error = str(raised)
+        events = tuple(as_event(emitted) for emitted in self._events)
+        self._events.clear()
+        after = self.engine.snapshot()
+        violations = self._check(events, after, error)
+        step = PlayedStep(number, events, after, tuple(violations), error, self._digest())
+        self.steps.append(step)
+        self._before = after
+        return step
+
+    def _give(self, command: Command) -> None:
+        engine = self.engine
+        match command:
+            case Ask():
+                sampling = SamplingParams(temperature=command.temperature, seed=command.seed)
+                length = len(command.output) or 16
+                self.seq_ids[command.name] = engine.submit(
+                    self._tokens(command.prompt),
+                    sampling,
+                    length if command.max_new_tokens is None else command.max_new_tokens,
+                    name=command.name,
+                    forced_ids=command.output or None,
+                    num_samples=command.num_samples,
+                    forced_forks=command.forks,
+                )
+            case Fork():
+                self.seq_ids[command.name] = engine.fork(
+                    self.seq_ids[command.parent],
+                    name=command.name,
+                    forced_ids=command.output or None,
+                )
+            case Abort():
+                engine.abort(self.seq_ids[command.name])
+
+    def _tokens(self, prompt: str | Tokens) -> Sequence[int]:
+        if not isinstance(prompt, str):
+            return prompt
+        assert self.model is not None and self.model.tokenizer is not None
+        return self.model.tokenizer.encode(prompt)
+
+    def _check(
+        self, events: tuple[Event, ...], after: Snapshot, error: str | None
+    ) -> list[Violation]:
+        self._histories.follow(events)
+        found = check_step(
+            self._before,
+            events,
+            after,
+            more_arrivals=bool(self._pending),
+            reserves_prompts=self.engine.scheduler.reserves_prompts,
+        )
+        if error is not None:
+            found = [violation for violation in found if violation.rule in _ON_THE_WAY]
+        if self.model is not None and self._tap is not None:
+            found += untrue_logits(self.model, self._tap, self._histories)
+            found += unplanned_reads(self._tap, self._histories, after)
+        return found + list(untrue_tokens(self._histories, after))
+
+    def _digest(self) -> bytes:
+        pool, digest = self.engine.block_manager.pool, blake2b(digest_size=8)
+        if pool.has_storage:
+            digest.update(pool.keys.tobytes())
+            digest.update(pool.values.tobytes())
+        return digest.digest()
+
+    # ---- what came of it -------------------------------------------------------------------
+
+    @property
+    def sequences(self) -> tuple[SequenceView, ...]:
+        return self.steps[-1].after.sequences
+
+    def answer(self, sequence: SequenceView) -> str:
+        """What was generated, as a text if a tokenizer is there, as letters otherwise."""
+        ids = [token_id for token_id in sequence.generated_ids if token_id is not None]
+        tokenizer = None if self.model is None else self.model.tokenizer
+        if tokenizer is not None and isinstance(self._prompt(sequence), str):
+            return tokenizer.decode(ids)
+        return "".join(map(_letter, ids))
+
+    def num_scheduled(self, sequence: SequenceView) -> int:
+        """Tokens that were computed for a sequence, those computed again included."""
+        return sum(
+            event.num_tokens
+            for step in self.steps
+            for event in step.events
+            if isinstance(event, SequenceScheduled) and event.seq_id == sequence.seq_id
+        )
+
+    def _prompt(self, sequence: SequenceView) -> str | Tokens:
+        root = sequence
+        while root.parent_id is not None:
+            root = self.steps[-1].after.sequence(root.parent_id)
+        asks = {c.name: c.prompt for c in self.workload.commands if isinstance(c, Ask)}
+        return asks[root.name]
+
+
+def _letter(token_id: int) -> str:
+    return chr(token_id) if 32 < token_id < 127 else f"<{token_id}>"
