@@ -64,6 +64,7 @@ MISS = ("shared_prompt", "differs", 2)
 COPY = ("samples", "are copied to", 1)
 SWAP = ("swap", "host pages, so that", 6)
 WHAT_IF = json.dumps([{"step": 20, "settings": {"chunk_size": 8}}])
+SIZES_4_16 = (("block_size", "4"), ("with", json.dumps({"block_size": 16})))
 DOCUMENTS = (
     Shot("step", *MISS),
     Shot("step-thrash", "thrash", "is evicted", step=28, scheme="dark"),
@@ -103,6 +104,8 @@ SCREENS = (
     Shot("swap-pages", *SWAP, screen="pages"),
     Shot("swap-trace", *SWAP, screen="trace"),
     Shot("swap-model", *SWAP, screen="model"),
+    Shot("compare", "thrash", step=30, is_event=False, screen="compare"),
+    Shot("compare-sizes", "shared_prompt", step=20, extra=SIZES_4_16, screen="compare"),
     Shot("trace", "thrash", "is evicted", 28, screen="trace"),
     Shot("model", "growing", screen="model"),
 )

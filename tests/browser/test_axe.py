@@ -117,7 +117,7 @@ def test_a_branch_and_a_message(wide: Page, app_url: str) -> None:
     assert in_both_themes(wide) == []
 
 
-@pytest.mark.parametrize("screen", ["pages", "prefix_cache", "trace", "model"])
+@pytest.mark.parametrize("screen", ["pages", "prefix_cache", "compare", "trace", "model"])
 def test_the_other_screens(wide: Page, app_url: str, screen: str) -> None:
     open_screen(wide, app_url, screen, scenario="thrash", step="30", event="10")
     assert in_both_themes(wide) == []

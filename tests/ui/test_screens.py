@@ -59,7 +59,7 @@ def recorded() -> Trace:
     return ScenarioRun(load_scenario("shared_prompt"), bundled_model(), MODEL_NAME).run()
 
 
-@pytest.mark.parametrize("screen", ["step", "pages", "prefix_cache", "trace", "model"])
+@pytest.mark.parametrize("screen", ["step", "pages", "prefix_cache", "compare", "trace", "model"])
 @pytest.mark.parametrize(
     "link",
     [
