@@ -61,7 +61,10 @@ class Shot(NamedTuple):
 
 PANELS = ".st-key-panels"
 MISS = ("shared_prompt", "differs", 2)
+COPY = ("samples", "are copied to", 1)
+SWAP = ("swap", "host pages, so that", 6)
 WHAT_IF = json.dumps([{"step": 20, "settings": {"chunk_size": 8}}])
+SIZES_4_16 = (("block_size", "4"), ("with", json.dumps({"block_size": 16})))
 DOCUMENTS = (
     Shot("step", *MISS),
     Shot("step-thrash", "thrash", "is evicted", step=28, scheme="dark"),
@@ -74,6 +77,15 @@ SCREENS = (
     Shot("large", "growing", "computed", 9, is_event=False, extra=(("num_pages", "512"),)),
     Shot("problem", "growing", "computed", 9, is_event=False, extra=(("block_size", "0"),)),
     Shot("finished", "shared_prompt", step=999, is_event=False),
+    Shot("samples", *COPY),
+    Shot("samples-beams", "samples", step=7, is_event=False),
+    Shot("samples-presenter", *COPY, extra=(("presenter", "on"),)),
+    Shot("samples-finished", "samples", step=999, is_event=False),
+    Shot("swap", *SWAP),
+    Shot("swap-out", "swap", step=6, is_event=False),
+    Shot("swap-presenter", *SWAP, extra=(("presenter", "on"),)),
+    Shot("swap-table", *SWAP, key="t"),
+    Shot("swap-setup", *SWAP, opens_setup=True),
     Shot("keys", *MISS, key="?"),
     Shot("search", *MISS, key="/"),
     Shot("moments", *MISS, key="b"),
@@ -89,6 +101,12 @@ SCREENS = (
     Shot("break-it", "growing", screen="break_it"),
     Shot("prefix-cache-thrash", "thrash", "is evicted", 28, screen="prefix_cache"),
     Shot("prefix-cache-start", "growing", screen="prefix_cache"),
+    Shot("swap-charts", *SWAP, extra=(("panel", "none"),), scroll_to=".st-key-occupancy"),
+    Shot("swap-pages", *SWAP, screen="pages"),
+    Shot("swap-trace", *SWAP, screen="trace"),
+    Shot("swap-model", *SWAP, screen="model"),
+    Shot("compare", "thrash", step=30, is_event=False, screen="compare"),
+    Shot("compare-sizes", "shared_prompt", step=20, extra=SIZES_4_16, screen="compare"),
     Shot("trace", "thrash", "is evicted", 28, screen="trace"),
     Shot("model", "growing", screen="model"),
 )
@@ -133,7 +151,8 @@ def running_app() -> Iterator[str]:
 
 def take(page: Page, url: str, shot: Shot, link: dict[str, str], path: Path) -> None:
     page.goto(f"{url}/{shot.screen}?{urlencode(link)}")
-    wait_until_drawn(page, has_board=not shot.screen)
+    has_charts = ("presenter", "on") not in shot.extra
+    wait_until_drawn(page, has_board=not shot.screen, has_charts=has_charts)
     if shot.says and not shot.screen:
         expect(page.get_by_test_id("sentence")).to_contain_text(shot.says)
     if shot.key:
@@ -150,14 +169,16 @@ def take(page: Page, url: str, shot: Shot, link: dict[str, str], path: Path) -> 
     print(path, flush=True)
 
 
-def wait_until_drawn(page: Page, has_board: bool) -> None:
+def wait_until_drawn(page: Page, has_board: bool, has_charts: bool) -> None:
     """Until the script has run and the widgets, whose code arrives later, are there."""
     app = page.get_by_test_id("stApp")
     if has_board:
         expect(page.get_by_test_id("board")).to_have_attribute(
             "data-step", re.compile(r"\d"), timeout=PATIENCE
         )
-        for late in (".st-key-states .main-svg", ".st-key-occupancy .main-svg"):
+        for late in (
+            () if not has_charts else (".st-key-states .main-svg", ".st-key-occupancy .main-svg")
+        ):
             expect(page.locator(late).first).to_be_attached(timeout=PATIENCE)
     else:
         expect(page.locator(".panel").first).to_be_visible(timeout=PATIENCE)

@@ -53,7 +53,8 @@ class Occupancy(NamedTuple):
 
     active + cached + free = all pages. waste: empty slots of active pages. contiguous: pages an
     allocator would hold that gives each running sequence num_prompt_tokens + max_new_tokens slots
-    in one piece from the start (may exceed the pool).
+    in one piece from the start (may exceed the pool). references: places in page tables; without
+    sharing each would need a page of its own. host: host pages in use.
     """
 
     active: NDArray[np.int64]
@@ -61,14 +62,31 @@ class Occupancy(NamedTuple):
     free: NDArray[np.int64]
     waste: NDArray[np.int64]
     contiguous: NDArray[np.int64]
+    references: NDArray[np.int64]
+    host: NDArray[np.int64]
 
 
 @remembered
 def occupancy(trace: Trace) -> Occupancy:
     """What the pool held after each step."""
-    table = np.array(trace.scan().pool, dtype=np.int64).reshape(-1, POOL_COLUMNS)  # [num_steps, 4]
-    free = trace.header.num_pages - table[:, 0] - table[:, 1]
-    return Occupancy(table[:, 0], table[:, 1], free, table[:, 2], table[:, 3])
+    table = np.array(trace.scan().pool, dtype=np.int64).reshape(-1, POOL_COLUMNS)  # [num_steps, 6]
+    active, cached, waste, contiguous, references, host = table.T  # [num_steps] each
+    free = trace.header.num_pages - active - cached
+    return Occupancy(active, cached, free, waste, contiguous, references, host)
+
+
+class HostPoolSize(NamedTuple):
+    """num_pages: None when the trace does not tell."""
+
+    num_pages: int | None
+
+
+def host_pool(trace: Trace) -> HostPoolSize | None:
+    """Where a run swaps to; None when it does not."""
+    settings = trace.header.settings
+    if settings is not None and settings.preemption == "swap":
+        return HostPoolSize(settings.host_pages)
+    return HostPoolSize(None) if occupancy(trace).host.any() else None
 
 
 class Phase(NamedTuple):

@@ -26,12 +26,14 @@ from pagedviz.engine.events import (
     SlotsWritten,
     StateChanged,
     SwappedIn,
+    SwappedOut,
 )
 from pagedviz.engine.snapshot import PageView
 from pagedviz.trace.reducer import Reducer
 
-POOL_COLUMNS = 4
-"""Active pages, cached pages, empty slots of active pages, pages a contiguous allocator holds."""
+POOL_COLUMNS = 6
+"""Active pages, cached pages, empty slots of active pages, pages a contiguous allocator holds,
+places in page tables, host pages in use."""
 
 
 class Scan:
@@ -44,8 +46,9 @@ class Scan:
         self.lanes: dict[int, list[tuple[int, str]]] = {}
         self._size = block_size
         self._reducer = Reducer(num_pages, block_size)
-        self._totals = (0, 0, 0)
+        self._totals = (0, 0, 0, 0)
         self._reserved = 0
+        self._num_host = 0
         self._reservations: dict[int, int] = {}
         self._states: dict[int, str] = {}
         # Those with an event in the step before: most sequences do nothing in most steps.
@@ -85,15 +88,21 @@ class Scan:
                 event.seq_id
             ):  # an aborted one may have been waiting
                 self._reserved -= self._reservations[event.seq_id]
-            reducer.apply(event)
-        active, cached, waste = self._totals
+            if isinstance(event, SwappedOut | SwappedIn | SequenceFinished):
+                num_left = len(reducer.sequence(event.seq_id).host_page_ids)
+                reducer.apply(event)
+                self._num_host += len(reducer.sequence(event.seq_id).host_page_ids) - num_left
+            else:
+                reducer.apply(event)
+        active, cached, waste, references = self._totals
         for page_id, old in before.items():
             for page, sign in ((old, -1), (reducer.page(page_id), 1)):
                 active += sign * (page.state == "active")
                 cached += sign * (page.state == "cached")
                 waste += sign * (size - page.fill if page.state == "active" else 0)
-        self._totals = active, cached, waste
-        self.pool.extend((active, cached, waste, self._reserved))
+                references += sign * page.ref_count
+        self._totals = active, cached, waste, references
+        self.pool.extend((active, cached, waste, self._reserved, references, self._num_host))
 
     def _add_to_lanes(self, events: Sequence[Event]) -> None:
         computed_in: dict[int, str] = {}

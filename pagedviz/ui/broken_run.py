@@ -58,8 +58,10 @@ def parting_word(wrong: str, right: str) -> int | None:
     but a sentence about the answer."""
     if wrong[:1] not in _QUOTES or right[:1] not in _QUOTES:
         return None
-    pairs = zip_longest(wrong.split(), right.split())
-    return next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), None)
+    # What ends a text is not a word: 'I had' and 'I had', aborted part after two.
+    words = ([word.strip("'\",") for word in text.split()] for text in (wrong, right))
+    pairs = enumerate(zip_longest(*words))
+    return next((i for i, (ours, theirs) in pairs if ours != theirs), None)
 
 
 def found_where(examination: Examination) -> str:

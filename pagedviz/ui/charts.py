@@ -40,7 +40,7 @@ def draw_charts(view: View, theme: Theme) -> None:
     share = cursor_share(view.moment, run.trace)
     states, occupancy = _charts(run.key, run.trace.num_steps, theme, run.trace)
     pool = pool_map(run.trace.at(*view.moment), run.token_text)
-    words = occupancy_words(run.trace, view.moment.step, pool)
+    words = occupancy_words(run.trace, view.moment, pool)
     left, right = st.columns(2, gap="small")
     with left, st.container(key="states"):
         alt = "State of each sequence over the steps of the run"

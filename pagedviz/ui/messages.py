@@ -22,16 +22,20 @@ FORM_WORDS = {
     "prefix_caching": "Prefix caching",
     "max_new_tokens": "Max new tokens",
     "arrival_step": "Arrives at step",
+    "host_pages": "Host pages",
+    "num_samples": "Samples",
+    "beam_width": "Beam width",
+    "temperature": "Temperature",
 }
 """What the engine calls a setting -> what the form in the sidebar does."""
 
-_NAMES = re.compile(rf"\b({'|'.join(FORM_WORDS)})\b(?! in the address)")
+_NAMES = re.compile(rf"\"?\b({'|'.join(FORM_WORDS)})\b\"?(?! in the address)")
 
 
 def in_form_words(message: str) -> str:
     """A message with settings under the names that are on screen; in an address they have their
     own."""
-    return _NAMES.sub(lambda found: f"\u201c{FORM_WORDS[found.group()]}\u201d", message)
+    return _NAMES.sub(lambda found: f"\u201c{FORM_WORDS[found.group(1)]}\u201d", message)
 
 
 def draw_messages(view: View) -> None:

@@ -11,6 +11,7 @@ from html import escape
 from pagedviz.engine.state_hash import state_hash_hex
 from pagedviz.ui.marks import decorate
 from pagedviz.views.attention_view import AttentionShares
+from pagedviz.views.memory import Amount
 from pagedviz.views.page_view import PageReport, Slot
 from pagedviz.views.theme import letter
 from pagedviz.views.words import TokenText, visible
@@ -140,6 +141,13 @@ def draw_table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: int
         f'<div class="panel tablebox" tabindex="0"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def draw_amounts(title: str, amounts: Iterable[Amount]) -> str:
+    """Memory arithmetic: what, why, the formula with its numbers, the result."""
+    rows = [(amount.name, amount.meaning, amount.formula, amount.value) for amount in amounts]
+    table = draw_table(("", "that is", "from", "makes"), rows, numbers=1)
+    return f'<div class="panel"><h2>{escape(title)}</h2></div>{table}'
 
 
 def _right(is_right: bool) -> str:

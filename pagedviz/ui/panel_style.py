@@ -24,7 +24,7 @@ def panel_style() -> str:
     )
     rules = "\n".join(
         Path(__file__).with_name(name).read_text(encoding="utf-8")
-        for name in ("panels.css", "pool.css")
+        for name in ("panels.css", "pool.css", "compare.css")
     )
     return f"<style>:root{{{values}}}{hues}\n{rules}</style>"
 

@@ -10,7 +10,7 @@ import streamlit as st
 from pagedviz.engine.errors import PagedVizError
 from pagedviz.model import ModelError
 from pagedviz.ui import session, visitors
-from pagedviz.ui.screens import break_it, model, pages, prefix_cache, step, trace
+from pagedviz.ui.screens import break_it, compare, model, pages, prefix_cache, step, trace
 
 # A file of ours: a Material icon would be fetched from another machine.
 ICON = Path(__file__).with_name("icon.svg")
@@ -19,6 +19,7 @@ SCREENS: dict[str, tuple[str, Callable[[], None]]] = {
     "step": ("Step", step.draw),
     "pages": ("Pages", pages.draw),
     "prefix_cache": ("Prefix cache", prefix_cache.draw),
+    "compare": ("Compare", compare.draw),
     "break_it": ("Break it", break_it.draw),
     "trace": ("Trace", trace.draw),
     "model": ("Model", model.draw),

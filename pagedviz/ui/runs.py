@@ -27,6 +27,7 @@ from pagedviz.scenarios import (
     parse_changes,
     scenario_names,
 )
+from pagedviz.scenarios.scenario import ENGINE_KEYS
 from pagedviz.trace.trace import Trace
 from pagedviz.ui.recording import Recorded, Recording
 from pagedviz.ui.server_limits import limits
@@ -115,6 +116,23 @@ def key_for(scenario: str, overrides: Mapping[str, Any], changes: Iterable[Chang
     changed = apply_settings(load_scenario(scenario), overrides)
     items = [change.as_json() for change in changes]
     return RunKey(scenario, _json(dict(changed.overrides)), _json(items))
+
+
+def varied_key(key: RunKey, settings: Mapping[str, Any]) -> RunKey:
+    """The run of a key with other settings of the engine: the same workload, and of a branch the
+    same changes at the same steps. ScenarioError, ConfigError."""
+    if key.file:
+        raise ScenarioError(
+            "a run that comes from a file cannot be run with other settings: choose a scenario"
+        )
+    for name in settings:
+        if name not in ENGINE_KEYS:
+            raise ScenarioError(
+                f"a run is compared under other settings, and {name[:40]!r} is none; there are "
+                f"{', '.join(ENGINE_KEYS)}"
+            )
+    changes = parse_changes(json.loads(key.changes))
+    return key_for(key.scenario, {**json.loads(key.overrides), **settings}, changes)
 
 
 def _json(value: object) -> str:

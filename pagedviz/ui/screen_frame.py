@@ -31,7 +31,7 @@ def draw_frame(content: Callable[[View, Theme], None], has_moment: bool = True) 
     draw_title_row(view, _position(view) if has_moment else None)
     draw_messages(view)
     if has_moment:
-        _moment_bar(view)
+        draw_step_bar(view.moment.step, view.run.trace.num_steps - 1, view.run.key.short, _went)
     content(view, theme)
 
 
@@ -66,36 +66,49 @@ def _position(view: View) -> str:
     )
 
 
-def _moment_bar(view: View) -> None:
-    """By token: here one looks at moments, on the Step screen one walks from event to event."""
-    trace = view.run.trace
-    step, last = view.moment.step, trace.num_steps - 1
+def draw_step_bar(
+    step: int, last: int, name: str, go: Callable[[int], None], has_ends: bool = False
+) -> None:
+    """By token: here one looks at moments, on the Step screen one walks from event to event.
+
+    name: of what is stepped through. has_ends: with first and last step.
+    """
+    ways = [
+        ("First", 0 if step else None, "Home"),
+        ("Back", step - 1 if step else None, "Left"),
+        ("Step", step + 1 if step < last else None, "Right"),
+        ("Last", last if step < last else None, "End"),
+    ]
     with st.container(horizontal=True, vertical_alignment="center", key="timebar"):
-        for label, moment, shortcut in (
-            ("Back", Moment(step - 1) if step else None, "Left"),
-            ("Step", Moment(step + 1) if step < last else None, "Right"),
-        ):
+        for label, there, shortcut in ways if has_ends else ways[1:3]:
             st.button(
                 label,
                 key=f"bar {label.lower()}",
-                on_click=session.go,
-                args=(moment,),
-                disabled=moment is None,
+                on_click=go,
+                args=(there,),
+                disabled=there is None,
                 shortcut=shortcut,
             )
-        if trace.num_steps > 1:
-            key = f"bar of {view.run.key.short}"
-            session.set_field(key, view.moment.step)
+        if has_ends:
+            where = f'<div class="position">step <b>{step}</b> of {last}</div>'
+            st.html(where, width="content")
+        if last > 0:
+            key = f"bar of {name}"
+            session.set_field(key, step)
             st.slider(
                 "Step",
                 0,
-                trace.num_steps - 1,
+                last,
                 key=key,
                 on_change=_slid,
-                args=(key,),
+                args=(key, go),
                 label_visibility="collapsed",
             )
 
 
-def _slid(key: str) -> None:
-    session.go(Moment(session.field(key)))
+def _slid(key: str, go: Callable[[int], None]) -> None:
+    go(session.field(key))
+
+
+def _went(step: int) -> None:
+    session.go(Moment(step))

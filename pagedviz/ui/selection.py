@@ -1,7 +1,9 @@
 """What a visitor looks at beside the moment: a page, a sequence, a layer and a head, a panel, a
-fault; and whether as a presenter, large and without what a lecture does not need.
+fault; and whether as a presenter, large and without what a lecture does not need; and with which
+settings the run on screen is compared.
 
-    ?page=3&seq=1&layer=2&head=0&panel=page&charts=off&presenter=on&fault=wiped-hash&workload=books
+    ?page=3&seq=1&layer=2&head=0&panel=page&charts=off&presenter=on&with={"block_size":16}&past=2
+    &fault=wiped-hash&workload=books
 
 Invariants: only what differs from the defaults is in the address; reading never fails; whether such
 a page, sequence or fault exists is for whoever shows it, since that changes with the moment.
@@ -9,11 +11,14 @@ a page, sequence or fault exists is for whoever shows it, since that changes wit
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pagedviz.ui.server_limits import limits
 
+MAX_WITH_CHARS = 2_000
 PANELS = ("attention", "page", "what if", "none")
 WORKLOADS = ("words", "books")
 _MOST_CHARS = 40
@@ -22,7 +27,9 @@ _MOST_CHARS = 40
 @dataclass
 class Selection:
     """None: nothing was chosen, show what suits the moment. head None: the mean of all heads.
-    charts None: what the server starts with."""
+    charts None: what the server starts with. other: settings of the run to compare with, on top of
+    those of the run on screen. past_end: steps past the end of the run on screen, where the other
+    one still goes on."""
 
     page: int | None = None
     sequence: int | None = None
@@ -31,6 +38,8 @@ class Selection:
     panel: str = PANELS[0]
     charts: bool | None = None
     presenter: bool = False
+    other: dict[str, Any] | None = None
+    past_end: int = 0
     fault: str | None = None
     workload: str = WORKLOADS[0]
 
@@ -51,6 +60,10 @@ class Selection:
             found["charts"] = "on" if self.charts else "off"
         if self.presenter:
             found["presenter"] = "on"
+        if self.other is not None:
+            found["with"] = json.dumps(self.other, ensure_ascii=False, separators=(",", ":"))
+        if self.past_end:
+            found["past"] = str(self.past_end)
         if self.fault is not None:
             found["fault"] = self.fault
         if self.workload != WORKLOADS[0]:
@@ -70,9 +83,21 @@ class Selection:
             panel if panel in PANELS else PANELS[0],
             {"on": True, "off": False}.get(parameters.get("charts", "")),
             parameters.get("presenter") == "on",
+            _table(parameters.get("with")),
+            _number(parameters.get("past")) or 0,
             parameters.get("fault", "")[:_MOST_CHARS] or None,
             workload if workload in WORKLOADS else WORKLOADS[0],
         )
+
+
+def _table(text: str | None) -> dict[str, Any] | None:
+    if text is None or len(text) > MAX_WITH_CHARS:
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _number(text: str | None) -> int | None:

@@ -29,6 +29,7 @@ from pagedviz.ui.runs import (
     key_for,
     recorded_run,
     stop_recording,
+    varied_key,
 )
 from pagedviz.ui.selection import Selection
 from pagedviz.ui.stepping import nearest
@@ -61,6 +62,7 @@ class View:
 
     def go(self, moment: Moment) -> None:
         self.moment = self.went_to = moment
+        self.looking.past_end = 0
         self.by_event = moment.event is not None
         self.go_id += 1
 
@@ -95,9 +97,9 @@ def follow_address() -> None:
     if is_ours or "file" in parameters or _address() != state.published:
         return
     there = _opened(parameters)
-    state.looking = there.looking
     state.run, state.problems, state.bookmarks = there.run, there.problems, there.bookmarks
     state.go(there.moment)
+    state.looking = there.looking
 
 
 def publish() -> None:
@@ -198,12 +200,32 @@ def go(moment: Moment) -> None:
     state.problems = ()
 
 
+def go_compared(step: int) -> None:
+    """Show a step of two runs, of which the one on screen may be over before."""
+    last = view().run.trace.num_steps - 1
+    go(Moment(min(step, last)))
+    view().looking.past_end = max(0, step - last)
+
+
+def compare_with(settings: Mapping[str, Any]) -> None:
+    """Compare the run on screen with one of these settings; on an error nothing changes."""
+    state = view()
+    try:
+        recorded_run(varied_key(state.run.key, settings))
+    except (PagedVizError, ModelError) as error:
+        state.problems = (f"Not applied: {error}",)
+        return
+    state.problems = ()
+    state.looking.other = dict(settings)
+
+
 def rest(step: Any, event: Any) -> None:
     """The board has come to rest; what is not a recorded moment is passed over."""
     state = view()
     moment = moment_of(state.run.trace, step, event)
     if moment is not None and moment != state.moment:
         state.moment = moment
+        state.looking.past_end = 0
         state.problems = ()
 
 

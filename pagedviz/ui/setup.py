@@ -19,6 +19,16 @@ from pagedviz.views.words import count
 
 _NEW_NAME = "added"
 _NO_ADAPTER = "none: the model alone"
+_PREEMPTIONS = {
+    "recompute": "compute again",
+    "swap": "swap to the host",
+    "abort": "give up",
+}
+_ENGINE_FIELDS = (
+    *("block_size", "num_pages", "max_tokens_per_step", "chunk_size", "prefix_caching"),
+    *("preemption", "host_pages", "profile"),
+)
+_PROFILES = {"vllm": "vLLM", "nano_vllm": "nano-vLLM"}
 
 
 def draw_setup(run: RecordedRun) -> None:
@@ -48,6 +58,7 @@ def _draw_form(run: RecordedRun) -> None:
             )
             st.number_input("Max new tokens", value=16, step=1, key=f"{prefix}{_NEW_NAME}/max")
             st.number_input("Arrives at step", value=0, step=1, key=f"{prefix}{_NEW_NAME}/arrival")
+            _sampling_fields(f"{prefix}{_NEW_NAME}/", 1, 1, 0)
             _adapter_field(f"{prefix}{_NEW_NAME}/", None)
         st.form_submit_button("Apply", on_click=_apply, args=(run,), width="stretch")
         st.caption(
@@ -68,7 +79,37 @@ def _request_fields(prefix: str, name_letter: str, request: Request) -> None:
             )
         else:
             st.caption(f"Continues {plain(request.follows)} when that has finished")
+        sampling = request.sampling
+        _sampling_fields(key, request.num_samples, request.beam_width, sampling.temperature)
         _adapter_field(key, request.adapter)
+
+
+def _sampling_fields(key: str, num_samples: int, beam_width: int, temperature: float) -> None:
+    samples, beams = st.columns(2)
+    with samples:
+        st.number_input(
+            "Samples",
+            value=num_samples,
+            step=1,
+            key=f"{key}samples",
+            help="So many texts from the one prompt, forks of the first. With a temperature of 0 "
+            "they are all the same",
+        )
+    with beams:
+        st.number_input(
+            "Beam width",
+            value=beam_width,
+            step=1,
+            key=f"{key}beams",
+            help="Above 1 a beam search: so many of the likeliest texts go on, others fall out",
+        )
+    st.number_input(
+        "Temperature",
+        value=float(temperature),
+        step=0.1,
+        key=f"{key}temperature",
+        help="0 takes the likeliest token; the higher, the more often another",
+    )
 
 
 def _adapter_field(key: str, chosen: str | None) -> None:
@@ -108,6 +149,33 @@ def _engine_fields(prefix: str, scenario: Scenario) -> None:
             help="Most tokens of one prompt in one step; empty: as many as the budget allows",
         )
     st.toggle("Prefix caching", value=engine.prefix_caching, key=f"{prefix}prefix_caching")
+    st.selectbox(
+        "When no page is left",
+        list(_PREEMPTIONS),
+        index=list(_PREEMPTIONS).index(engine.preemption),
+        format_func=_PREEMPTIONS.__getitem__,
+        key=f"{prefix}preemption",
+        help="What becomes of the sequence that is preempted",
+    )
+    host, profile = st.columns(2)
+    with host:
+        st.number_input(
+            "Host pages",
+            value=engine.host_pages,
+            step=1,
+            key=f"{prefix}host_pages",
+            help="Room for swapped-out pages; used by \u201cswap to the host\u201d only",
+        )
+    with profile:
+        st.selectbox(
+            "Decides like",
+            list(_PROFILES),
+            index=list(_PROFILES).index(engine.profile),
+            format_func=_PROFILES.__getitem__,
+            key=f"{prefix}profile",
+            help="The engine whose choices are followed where engines differ. nano-vLLM computes "
+            "prompts and answers in different steps, and knows no chunk",
+        )
 
 
 def _apply(run: RecordedRun) -> None:
@@ -122,6 +190,9 @@ def _read_fields(run: RecordedRun) -> dict[str, Any]:
         key = f"{prefix}{request.name}/"
         change = {
             "max_new_tokens": session.field(f"{key}max"),
+            "num_samples": session.field(f"{key}samples"),
+            "beam_width": session.field(f"{key}beams"),
+            "temperature": session.field(f"{key}temperature"),
             "adapter": _chosen_adapter(key),
         }
         if request.prompt is not None:
@@ -134,10 +205,14 @@ def _read_fields(run: RecordedRun) -> dict[str, Any]:
             "prompt": session.field(f"{prefix}{_NEW_NAME}/prompt"),
             "max_new_tokens": session.field(f"{prefix}{_NEW_NAME}/max"),
             "arrival_step": session.field(f"{prefix}{_NEW_NAME}/arrival"),
+            "num_samples": session.field(f"{prefix}{_NEW_NAME}/samples"),
+            "beam_width": session.field(f"{prefix}{_NEW_NAME}/beams"),
+            "temperature": session.field(f"{prefix}{_NEW_NAME}/temperature"),
             "adapter": _chosen_adapter(f"{prefix}{_NEW_NAME}/"),
         }
-    names = ("block_size", "num_pages", "max_tokens_per_step", "chunk_size", "prefix_caching")
-    return {name: session.field(f"{prefix}{name}") for name in names} | {"requests": requests}
+    return {name: session.field(f"{prefix}{name}") for name in _ENGINE_FIELDS} | {
+        "requests": requests
+    }
 
 
 def _chosen_adapter(key: str) -> str | None:

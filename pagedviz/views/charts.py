@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from pagedviz.trace.queries import Phase, occupancy, phases
+from pagedviz.trace.queries import HostPoolSize, Occupancy, Phase, host_pool, occupancy, phases
 from pagedviz.trace.trace import Moment, Trace
 from pagedviz.views.pool_map import PoolMap
 from pagedviz.views.theme import Theme, letter
@@ -34,6 +34,7 @@ _LANES = {
     "preempted": _Lane(False, "x"),
 }
 _LANE_WIDTH = 0.65
+_HOST_BAND = 0.16
 LANE_KEY = "grey: waiting · hatched: prefill · solid: decode · crossed: preempted"
 
 
@@ -107,8 +108,9 @@ def _phase_words(number: int, seq_id: int, phase: Phase) -> str:
 
 
 def occupancy_chart(trace: Trace, theme: Theme, height: int) -> go.Figure:
-    """Active, cached and free pages after each step, stacked; of the active ones the waste; and,
-    as a line, the pages that an allocator of one contiguous piece a sequence would hold."""
+    """Active, cached and free pages after each step, stacked; of the active ones the waste; as a
+    line, the pages that an allocator of one contiguous piece a sequence would hold; and, in a band
+    of its own below, the host pages in use, if the run has a host pool."""
     data = occupancy(trace)
     size, num_pages = trace.header.block_size, trace.header.num_pages
     steps = list(range(trace.num_steps + 1))
@@ -151,16 +153,60 @@ def occupancy_chart(trace: Trace, theme: Theme, height: int) -> go.Figure:
     top = max(num_pages, int(data.contiguous.max(initial=0)))
     figure.update_layout(hovermode="x unified")
     figure.update_yaxes(range=[0, top * 1.02], tickvals=_ticks(num_pages, top), ticks="")
+    host = host_pool(trace)
+    if host is not None:
+        _add_host(figure, data, host.num_pages, steps, theme)
     return figure
 
 
-def occupancy_words(trace: Trace, step: int, pool: PoolMap) -> str:
-    """The numbers of a moment, `pool`, in words; the last one is of the end of its step."""
-    reserved = int(occupancy(trace).contiguous[step])
-    return (
+def _add_host(
+    figure: go.Figure, data: Occupancy, num_pages: int | None, steps: list[int], theme: Theme
+) -> None:
+    top = int(data.host.max(initial=1)) if num_pages is None else num_pages
+    figure.add_scatter(
+        x=steps,
+        y=[*data.host, *data.host[-1:]],
+        name="host",
+        yaxis="y2",
+        mode="lines",
+        line={"color": theme.text, "width": 1, "shape": "hv"},
+        fill="tozeroy",
+        fillcolor=theme.middle,
+        hovertemplate="%{y} on the host<extra></extra>",
+    )
+    figure.update_layout(
+        yaxis={"domain": [_HOST_BAND + 0.06, 1]},
+        yaxis2={
+            **figure.layout.yaxis.to_plotly_json(),
+            "domain": [0, _HOST_BAND],
+            "anchor": "x",
+            "range": [0, top * 1.05],
+            "tickvals": [top / 2],
+            "ticktext": ["host"],
+        },
+        xaxis={"anchor": "y2"},
+    )
+    ground = {"fillcolor": theme.faint, "line": {"width": 0}, "layer": "below"}
+    figure.add_shape(x0=0, x1=steps[-1], y0=0, y1=top, xref="x", yref="y2", **ground)
+
+
+def occupancy_words(trace: Trace, moment: Moment, pool: PoolMap) -> str:
+    """The numbers of a moment, `pool`, in words; `contiguous` is of the end of its step."""
+    reserved = int(occupancy(trace).contiguous[moment.step])
+    words = (
         f"{pool.num_active} active ({count(pool.empty_slots, 'empty slot')}), "
         f"{pool.num_cached} cached, {pool.num_free} free \u00b7 contiguous: {reserved}"
     )
+    host = host_pool(trace)
+    return words if host is None else f"{words} \u00b7 {host_words(trace, moment, host)}"
+
+
+def host_words(trace: Trace, moment: Moment, host: HostPoolSize) -> str:
+    """`host: 11 of 64 pages`"""
+    held = sum(len(view.host_page_ids) for view in trace.at(*moment).sequences)
+    if host.num_pages is None:
+        return f"host: {count(held, 'page')}"
+    return f"host: {held} of {count(host.num_pages, 'page')}"
 
 
 def _ticks(num_pages: int, top: int) -> list[int]:

@@ -215,7 +215,15 @@ class _Writer:
                 pages = [event.page_id] if is_known and event.page_id is not None else []
                 return _Touched(pages, [] if event.seq_id is None else [event.seq_id])
             case PageCopied():
-                return _Touched([event.page_id, event.source_id], [event.seq_id])
+                others = [
+                    view.seq_id
+                    for view in before.sequences
+                    if view.seq_id != event.seq_id and event.source_id in view.page_ids
+                ]
+                seqs, num_slots = [event.seq_id, *others], event.num_slots
+                pages = [event.page_id, event.source_id]
+                span = [event.seq_id, event.logical_index * before.block_size, num_slots]
+                return _Touched(pages, seqs, span, tuple([page, 0, num_slots] for page in pages))
             case SequenceForked():
                 return _Touched([], [event.seq_id, event.parent_id])
             case SwappedIn() if event.num_tokens:

@@ -1,17 +1,27 @@
-"""Memory arithmetic: what a token, a page and the pool cost, and what is wasted or saved now.
+"""Memory arithmetic: what a token, a page and the pools cost, and what is wasted or saved.
 
-Invariant: every number stands beside the formula it comes from, with this run's numbers in it.
+Invariants: every number stands beside the formula it comes from, with this run's numbers in it;
+amounts are in slots when the trace does not tell the shape of the cache. What nobody allocated, or
+what the trace does not tell, is called an estimate.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from pagedviz.engine.snapshot import Snapshot
-from pagedviz.trace.queries import occupancy
+from pagedviz.trace.queries import host_pool, occupancy
 from pagedviz.trace.trace import KvShape, Moment, Trace
+from pagedviz.views.words import count
 
 _FLOAT32 = 4
+_TIMES, _MINUS, _OVER = "\u00d7", "\u2212", "\u00f7"
+_WASTED = "empty slots at the end of sequences"
+_SAVED = "places in page tables that need no page of their own: prefix hits and forks"
+_ESTIMATE = "estimate: "
+_ONE_PIECE = (
+    f"{_ESTIMATE}an allocator without paging reserves prompt and longest answer of each running "
+    "sequence at once"
+)
 
 
 class Amount(NamedTuple):
@@ -22,87 +32,166 @@ class Amount(NamedTuple):
     value: str
     meaning: str
 
+    @property
+    def is_estimate(self) -> bool:
+        return _ESTIMATE in self.meaning
+
 
 def token_bytes(kv: KvShape) -> int:
     """2 * layers * KV heads * head_dim * bytes of a number: one key and one value each."""
     return 2 * kv.num_layers * kv.num_kv_heads * kv.head_dim * (kv.dtype_bytes or _FLOAT32)
 
 
+def memory_sizes(trace: Trace) -> tuple[Amount, ...]:
+    """What a token, a page and the pools cost; nothing if the trace does not tell."""
+    header, host = trace.header, host_pool(trace)
+    kv, size = header.kv, header.block_size
+    if kv is None:
+        return ()
+    slot = token_bytes(kv)
+    width = kv.dtype_bytes or _FLOAT32
+    assumed = (
+        "" if kv.dtype_bytes else f"; {_ESTIMATE}the trace does not tell the width of a number"
+    )
+    sizes = [
+        Amount(
+            "a token",
+            f"2 {_TIMES} {kv.num_layers} layers {_TIMES} {kv.num_kv_heads} KV heads {_TIMES} "
+            f"{kv.head_dim} dimensions {_TIMES} {width} bytes",
+            size_text(slot),
+            f"one key and one value in each layer and head{assumed}",
+        ),
+        Amount(
+            "a page",
+            f"{size} slots {_TIMES} {slot:,}",
+            size_text(size * slot),
+            "a unit of storage",
+        ),
+        _pool("the pool", header.num_pages, size * slot, "taken once, before the first request"),
+    ]
+    if host is not None and host.num_pages is not None:
+        sizes.append(
+            _pool("the host pool", host.num_pages, size * slot, "where swapped-out sequences wait")
+        )
+    return tuple(sizes)
+
+
+def _pool(name: str, num_pages: int, page: int, meaning: str) -> Amount:
+    return Amount(
+        name, f"{_some(num_pages, 'page')} {_TIMES} {page:,}", size_text(num_pages * page), meaning
+    )
+
+
 def memory_now(trace: Trace, moment: Moment) -> tuple[Amount, ...]:
-    """The whole calculation; sizes are in slots when the trace does not tell the cache's shape."""
+    """What is in use, wasted and saved at a moment."""
     snapshot = trace.at(*moment)
-    size, num_pages, kv = snapshot.block_size, len(snapshot.pages), trace.header.kv
-    unit = 1 if kv is None else token_bytes(kv)
-    amounts = []
-    if kv is not None:
-        width = kv.dtype_bytes or _FLOAT32
-        amounts = [
-            Amount(
-                "a token",
-                f"2 \u00d7 {kv.num_layers} layers \u00d7 {kv.num_kv_heads} KV heads \u00d7 "
-                f"{kv.head_dim} dimensions \u00d7 {width} bytes",
-                size_text(unit),
-                "one key and one value in each layer and head",
-            ),
-            Amount(
-                "a page",
-                f"{size} slots \u00d7 {unit:,}",
-                size_text(size * unit),
-                "a unit of storage",
-            ),
-            Amount(
-                "the pool",
-                f"{num_pages} pages \u00d7 {size * unit:,}",
-                size_text(num_pages * size * unit),
-                "taken once, before the first request",
-            ),
-        ]
-    return (*amounts, *_now(trace, moment, snapshot, unit, kv is not None))
-
-
-def _now(
-    trace: Trace, moment: Moment, snapshot: Snapshot, unit: int, is_bytes: bool
-) -> tuple[Amount, ...]:
     size = snapshot.block_size
     active = [page for page in snapshot.pages if page.state == "active"]
-    filled = sum(page.fill for page in active)
-    empty = len(active) * size - filled
-    copies = sum(page.ref_count - 1 for page in active)
+    held, filled = len(active), sum(page.fill for page in active)
+    empty = held * size - filled
+    references = sum(page.ref_count for page in active)
+    on_host = sum(len(view.host_page_ids) for view in snapshot.sequences)
     reserved = int(occupancy(trace).contiguous[moment.step])
-    share = f", {100 * empty / (len(active) * size):.0f} % of it" if active else ""
-
-    each = f" \u00d7 {unit:,}" if is_bytes else ""
-
-    def amount(slots: int) -> str:
-        return size_text(slots * unit) if is_bytes else f"{slots:,} slots"
-
-    return (
-        Amount(
-            "in use now",
-            f"{len(active)} active pages \u00d7 {size} slots{each}",
-            amount(len(active) * size),
-            "pages with an owner",
-        ),
-        Amount(
+    share = f", {100 * empty / (held * size):.0f} % of what is in use" if held else ""
+    unit = _Unit(trace)
+    amounts = [
+        unit.pages("in use now", _some(held, "active page"), held, "pages with an owner"),
+        unit.slots(
             "wasted now",
-            f"({len(active) * size} slots \u2212 {filled} filled){each}",
-            amount(empty),
-            f"empty slots at the end of sequences{share}",
+            f"{held * size} slots {_MINUS} {filled} filled",
+            empty,
+            f"{_WASTED}{share}",
         ),
-        Amount(
+        unit.pages(
             "saved by sharing now",
-            f"{copies} further owners \u00d7 {size} slots{each}",
-            amount(copies * size),
-            "pages that would be there twice or more often without the prefix cache",
+            f"({references} in page tables {_MINUS} {_some(held, 'page')})",
+            references - held,
+            _SAVED,
         ),
-        Amount(
-            "one piece each instead",
-            f"{reserved} pages \u00d7 {size} slots{each}",
-            amount(reserved * size),
-            "what an allocator would hold at the end of this step that reserves prompt and longest "
-            "answer at once",
+        unit.pages(
+            "in one piece each, now",
+            _some(reserved, "page"),
+            reserved,
+            f"{_ONE_PIECE}; at the end of this step",
         ),
-    )
+    ]
+    if host_pool(trace) is not None:
+        amounts.append(
+            unit.pages("on the host now", _some(on_host, "host page"), on_host, "swapped out")
+        )
+    return tuple(amounts)
+
+
+def memory_on_average(trace: Trace) -> tuple[Amount, ...]:
+    """The same over the ends of all steps recorded so far; nothing if there is none."""
+    if not trace.num_steps:
+        return ()
+    run, unit = occupancy(trace), _Unit(trace)
+    steps = f"{_OVER} {count(trace.num_steps, 'step')}"
+    held, references = int(run.active.sum()), int(run.references.sum())
+    waste, reserved = int(run.waste.sum()), int(run.contiguous.sum())
+    share = 100 * waste / (held * trace.header.block_size) if held else 0.0
+
+    def mean(total: int) -> float:
+        return total / trace.num_steps
+
+    amounts = [
+        unit.pages(
+            "in use", f"{_some(held, 'active page')} {steps}", mean(held), "pages with an owner"
+        ),
+        unit.slots(
+            "wasted",
+            f"{_some(waste, 'empty slot')} {steps}",
+            mean(waste),
+            f"{_WASTED}, {share:.0f} % of what is in use",
+        ),
+        unit.pages(
+            "saved by sharing",
+            f"({references:,} in page tables {_MINUS} {_some(held, 'page')}) {steps}",
+            mean(references - held),
+            _SAVED,
+        ),
+        unit.pages(
+            "in one piece each", f"{_some(reserved, 'page')} {steps}", mean(reserved), _ONE_PIECE
+        ),
+    ]
+    if host_pool(trace) is not None:
+        on_host = int(run.host.sum())
+        amounts.append(
+            unit.pages(
+                "on the host",
+                f"{_some(on_host, 'host page')} {steps}",
+                mean(on_host),
+                "swapped out",
+            )
+        )
+    return tuple(amounts)
+
+
+class _Unit:
+    """Amounts in bytes, or in slots when the trace does not tell what one costs."""
+
+    def __init__(self, trace: Trace) -> None:
+        kv = trace.header.kv
+        self._size = trace.header.block_size
+        self._bytes = None if kv is None else token_bytes(kv)
+
+    def pages(self, name: str, formula: str, number: float, meaning: str) -> Amount:
+        slots = f"{formula} {_TIMES} {self._size} slots"
+        return self.slots(name, slots, number * self._size, meaning)
+
+    def slots(self, name: str, formula: str, number: float, meaning: str) -> Amount:
+        if self._bytes is None:
+            value = f"{number:,}" if isinstance(number, int) else f"{number:,.1f}"
+            return Amount(name, formula, f"{value} slots", meaning)
+        terms = f"({formula})" if _MINUS in formula and "(" not in formula else formula
+        value = size_text(round(number * self._bytes))
+        return Amount(name, f"{terms} {_TIMES} {self._bytes:,}", value, meaning)
+
+
+def _some(number: int, noun: str) -> str:
+    """As `count`, but with a digit for none: a formula is to be reckoned."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size_text(num_bytes: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pagedviz.engine.events import EVENT_TYPES
 from pagedviz.trace.costs import resumes
-from pagedviz.trace.queries import last_tables, occupancy, phases
+from pagedviz.trace.queries import host_pool, last_tables, occupancy, phases
 from pagedviz.trace.trace import Trace
 from pagedviz.views.frames import CHUNK_STEPS
 from pagedviz.views.lanes import most_at_once
@@ -25,7 +25,9 @@ UNTIL: dict[str, tuple[str, ...]] = {
     "hit": ("PageShared",),
     "eviction": ("PageEvicted",),
     "copy": ("PageCopied",),
+    "fork": ("SequenceForked",),
     "preemption": ("SequencePreempted",),
+    "swap": ("SwappedOut", "SwappedIn"),
     "finish": ("SequenceFinished",),
     "violation": ("InvariantViolated",),
 }
@@ -34,7 +36,7 @@ UNTIL: dict[str, tuple[str, ...]] = {
 def overview(trace: Trace, is_complete: bool = True) -> dict[str, Any]:
     """is_complete: no more steps will be recorded."""
     header = trace.header
-    held = occupancy(trace)
+    held, host = occupancy(trace), host_pool(trace)
     return {
         "num_steps": trace.num_steps,
         "is_complete": is_complete,
@@ -42,6 +44,7 @@ def overview(trace: Trace, is_complete: bool = True) -> dict[str, Any]:
         "num_events": [trace.num_events(step) for step in range(trace.num_steps)],
         "num_pages": header.num_pages,
         "block_size": header.block_size,
+        "host": None if host is None else {"num_pages": host.num_pages},
         "columns": columns_for(header.num_pages),
         "detail": detail_for(header.num_pages),
         "max_slots_drawn": MAX_SLOTS_DRAWN,
@@ -58,7 +61,7 @@ def overview(trace: Trace, is_complete: bool = True) -> dict[str, Any]:
         "last_tables": last_tables(trace),
         "occupancy": {
             name: getattr(held, name).tolist()
-            for name in ("active", "cached", "free", "waste", "contiguous")
+            for name in ("active", "cached", "free", "waste", "contiguous", "host")
         },
         "themes": {name: _colours(theme) for name, theme in THEMES.items()},
     }

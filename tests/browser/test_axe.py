@@ -102,6 +102,14 @@ def test_the_panels(wide: Page, app_url: str, panel: str) -> None:
     assert in_both_themes(wide) == []
 
 
+@pytest.mark.parametrize(("scenario", "step", "event"), [("samples", "1", "1"), ("swap", "6", "5")])
+def test_copies_and_a_host_pool(
+    wide: Page, app_url: str, scenario: str, step: str, event: str
+) -> None:
+    open_screen(wide, app_url, scenario=scenario, step=step, event=event)
+    assert in_both_themes(wide) == []
+
+
 def test_a_branch_and_a_message(wide: Page, app_url: str) -> None:
     what_if = '[{"step":20,"settings":{"chunk_size":8}}]'
     open_screen(wide, app_url, scenario="thrash", step="999", what_if=what_if)
@@ -109,7 +117,9 @@ def test_a_branch_and_a_message(wide: Page, app_url: str) -> None:
     assert in_both_themes(wide) == []
 
 
-@pytest.mark.parametrize("screen", ["pages", "prefix_cache", "break_it", "trace", "model"])
+@pytest.mark.parametrize(
+    "screen", ["pages", "prefix_cache", "compare", "break_it", "trace", "model"]
+)
 def test_the_other_screens(wide: Page, app_url: str, screen: str) -> None:
     open_screen(wide, app_url, screen, scenario="thrash", step="30", event="10")
     assert in_both_themes(wide) == []

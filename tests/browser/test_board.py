@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from playwright.sync_api import Page, WebSocket, expect
 
 from pagedviz.model import load_tiny
@@ -70,26 +71,31 @@ def test_each_press_is_one_step_however_fast(page: Page, app_url: str) -> None:
     expect(root).to_have_attribute("data-step", "28")
 
 
+@pytest.mark.parametrize(
+    ("scenario", "first", "last"),
+    [("thrash", 2, 4), ("samples", 1, 2), ("swap", 6, 6), ("swap", 38, 38)],
+)
 def test_the_board_shows_the_state_that_python_knows_at_every_event(
-    page: Page, app_url: str
+    page: Page, app_url: str, scenario: str, first: int, last: int
 ) -> None:
-    trace = trace_of("thrash")
-    root = open_link(page, app_url, scenario="thrash", step="2", event="0")
-    here, seen = Moment(2, 0), 0
-    for step in range(2, 5):
-        for event in range(1, trace.num_events(step) + 1):
-            page.keyboard.press("Shift+ArrowRight")
-            here = Moment(step, event)
-            expect(root).to_have_attribute("data-step", str(step))
-            expect(root).to_have_attribute("data-event", str(event))
-            assert moment(page)[2] == f"{trace.state_hash(*here):016x}"
-            seen += 1
-    assert seen > 20
-    for _ in range(seen - 1):
+    trace = trace_of(scenario)
+    root = open_link(page, app_url, scenario=scenario, step=str(first), event="0")
+    moments = [
+        Moment(step, event)
+        for step in range(first, last + 1)
+        for event in range(1, trace.num_events(step) + 1)
+    ]
+    assert len(moments) > 10
+    for here in moments:
+        page.keyboard.press("Shift+ArrowRight")
+        expect(root).to_have_attribute("data-step", str(here.step))
+        expect(root).to_have_attribute("data-event", str(here.event))
+        assert moment(page)[2] == f"{trace.state_hash(*here):016x}"
+    for here in reversed(moments[:-1]):
         page.keyboard.press("Shift+ArrowLeft")
-    expect(root).to_have_attribute("data-step", "2")
-    expect(root).to_have_attribute("data-event", "1")
-    assert moment(page)[2] == f"{trace.state_hash(2, 1):016x}"
+        expect(root).to_have_attribute("data-step", str(here.step))
+        expect(root).to_have_attribute("data-event", str(here.event))
+        assert moment(page)[2] == f"{trace.state_hash(*here):016x}"
 
 
 def test_run_until_leads_to_the_next_of_a_kind_and_back(page: Page, app_url: str) -> None:

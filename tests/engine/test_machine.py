@@ -2,7 +2,7 @@
 is broken (the live check and the slow one agree), no page is lost, and the tokens are those of a
 computation that knows no pages.
 
-200 programs, 2,000 under PAGEDVIZ_SOAK=1; the same ones every time.
+200 programs, 5,000 under PAGEDVIZ_SOAK=1; the same ones every time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from pagedviz.engine import EngineConfig, PagedVizError, SeqId
 from pagedviz.engine.errors import ConfigError
+from tests.conftest import SOAK
 from tests.engine.kit import ChainModel, CheckedEngine
 
 
@@ -43,6 +44,7 @@ CONFIGS = st.builds(
     max_seq_len=st.none() | st.integers(3, 20),
     preemption=st.sampled_from(("recompute", "swap", "abort")),
     host_pages=st.sampled_from((1, 3, 40)),
+    profile=st.sampled_from(("vllm", "vllm", "nano_vllm")),
 )
 REQUEST = st.tuples(
     st.sampled_from(PREFIXES),
@@ -168,5 +170,7 @@ class EngineMachine(RuleBasedStateMachine):
                 assert generated == expected
 
 
-EngineMachine.TestCase.settings = settings(stateful_step_count=25)
+EngineMachine.TestCase.settings = settings(
+    max_examples=5000 if SOAK else 200, stateful_step_count=25
+)
 TestEngineMachine = pytest.mark.filterwarnings("error")(EngineMachine.TestCase)

@@ -31,7 +31,7 @@ from pagedviz.trace.costs import (
     preemption_cost,
     resumes,
 )
-from pagedviz.trace.queries import Phase, last_tables, occupancy, page_history, phases
+from pagedviz.trace.queries import Phase, host_pool, last_tables, occupancy, page_history, phases
 from pagedviz.trace.search import next_moment, previous_moment
 from pagedviz.trace.trace import Moment, StepRecord, Trace, TraceHeader
 from tests.trace.runs import bookkeeping_run
@@ -107,6 +107,8 @@ def test_occupancy_counts_pages_waste_and_what_one_piece_would_have_taken(story:
     assert found.waste.tolist() == [2, 0, 0, 0, 0]
     # 5 slots for seq 0 and 6 for seq 1, in pages of 2.
     assert found.contiguous.tolist() == [6, 3, 3, 3, 0]
+    assert found.references.tolist() == [3, 1, 1, 1, 0]
+    assert found.host.tolist() == [0, 0, 0, 0, 0]
 
 
 def test_phases_show_in_which_state_each_step_was_computed(story: Trace) -> None:
@@ -187,10 +189,13 @@ def test_the_last_table_is_what_the_snapshot_before_the_finish_shows() -> None:
         assert len(tables) == finished > 0
 
 
+@pytest.mark.parametrize("preemption", ["recompute", "swap"])
 @pytest.mark.parametrize("seed", [1, 2, 4])
-def test_occupancy_of_a_run_is_what_the_snapshots_show(seed: int) -> None:
-    trace, snapshots = bookkeeping_run(seed, prefix_caching=seed != 2)
+def test_occupancy_of_a_run_is_what_the_snapshots_show(seed: int, preemption: str) -> None:
+    trace, snapshots = bookkeeping_run(seed, prefix_caching=seed != 2, preemption=preemption)
     found = occupancy(trace)
+    assert (host_pool(trace) is not None) == (preemption == "swap") == bool(found.host.any())
+    assert (found.references > found.active).any()
     for step, snapshot in enumerate(snapshots):
         states = [page.state for page in snapshot.pages]
         assert found.active[step] == states.count("active")
@@ -199,6 +204,9 @@ def test_occupancy_of_a_run_is_what_the_snapshots_show(seed: int) -> None:
         assert found.waste[step] == sum(
             snapshot.block_size - page.fill for page in snapshot.pages if page.ref_count
         )
+        assert found.references[step] == sum(page.ref_count for page in snapshot.pages)
+        assert found.references[step] == sum(len(view.page_ids) for view in snapshot.sequences)
+        assert found.host[step] == sum(len(view.host_page_ids) for view in snapshot.sequences)
         slots = [
             view.num_prompt_tokens + view.max_new_tokens
             for view in map(snapshot.sequence, snapshot.running)

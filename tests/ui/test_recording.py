@@ -208,7 +208,7 @@ def test_an_address_of_a_late_step_is_recorded_that_far() -> None:
     app = opened(scenario="growing", step="600", requests=json.dumps(requests))
     assert not app.warning
     assert sent(app)["go"]["step"] == 600
-    assert shown_overview(app)["num_steps"] == 601
+    assert shown_overview(app)["num_steps"] >= 601
 
 
 @pytest.mark.usefixtures("idle_worker")

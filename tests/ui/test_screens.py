@@ -22,6 +22,7 @@ from pagedviz.ui.runs import MODEL_NAME, bundled_model
 from pagedviz.ui.selection import Selection
 from pagedviz.views.board import make_board, moment_sentence
 from pagedviz.views.lookup_view import lookup_report, lookups
+from pagedviz.views.memory import memory_now, memory_on_average, memory_sizes
 from pagedviz.views.page_view import page_report
 from pagedviz.views.prefix_tree import prefix_tree
 from tests.ui.test_step import shown
@@ -58,7 +59,9 @@ def recorded() -> Trace:
     return ScenarioRun(load_scenario("shared_prompt"), bundled_model(), MODEL_NAME).run()
 
 
-@pytest.mark.parametrize("screen", ["step", "pages", "prefix_cache", "break_it", "trace", "model"])
+@pytest.mark.parametrize(
+    "screen", ["step", "pages", "prefix_cache", "compare", "break_it", "trace", "model"]
+)
 @pytest.mark.parametrize(
     "link",
     [
@@ -134,6 +137,24 @@ def test_typed_text_is_cut_into_tokens_and_shown_as_text() -> None:
     assert "&lt;" in html(app) and "<b>ran" not in html(app)
     app.text_area(key="text to read").set_value("").run()
     assert any("Type something" in caption.value for caption in app.caption)
+
+
+@pytest.mark.parametrize("screen", ["pages", "trace", "model"])
+def test_memory_is_reckoned_wherever_it_is_claimed(screen: str) -> None:
+    link = {"scenario": "swap", "step": "6"}
+    shown = re.sub(r"\s+", " ", words(opened(screen, **link)))
+    run = ScenarioRun(load_scenario("swap"), bundled_model(), MODEL_NAME).run()
+    amounts = (*memory_sizes(run), *memory_on_average(run))
+    assert [amount.name for amount in amounts] == [
+        *("a token", "a page", "the pool", "the host pool"),
+        *("in use", "wasted", "saved by sharing", "in one piece each", "on the host"),
+    ]
+    if screen == "pages":
+        amounts = (*amounts, *memory_now(run, Moment(6)))
+    for amount in amounts:
+        assert amount.formula in shown, amount
+        assert amount.value in shown, amount
+    assert "estimate" in shown
 
 
 # ---- what if -----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from pagedviz.scenarios import scenario_names
 from pagedviz.trace.trace import Moment
 from tests.views.replaying import Replay, decoded
 
@@ -54,9 +55,7 @@ def test_first_paint_is_a_finished_example_at_its_interesting_step() -> None:
     assert app.query_params["scenario"] == "growing"
 
 
-@pytest.mark.parametrize(
-    "scenario", ["growing", "shared_prompt", "burst", "thrash", "chat", "adapters"]
-)
+@pytest.mark.parametrize("scenario", scenario_names())
 def test_every_scenario_opens(scenario: str) -> None:
     app = opened(scenario=scenario)
     assert not app.warning
@@ -124,6 +123,11 @@ def test_settings_apply_together_and_there_is_a_way_back() -> None:
         ("number_input", "Pages in the pool", 2, "the pool has 2"),
         ("number_input", "Tokens a step", -5, "“Tokens a step” must be at least 1, got -5"),
         ("number_input", "Chunk", 0, "“Chunk” must be at least 1, got 0"),
+        ("number_input", "Host pages", -1, "“Host pages” must be at least 0, got -1"),
+        ("selectbox", "When no page is left", "swap", "swap needs “Host pages” of at least 1"),
+        ("number_input", "Samples", 0, "“Samples” must be from 1 to 16, got 0"),
+        ("number_input", "Beam width", 99, "“Beam width” must be from 1 to 16"),
+        ("number_input", "Temperature", -1.0, "“Temperature”"),
         ("number_input", "Max new tokens", 600, "the model's context holds 512"),
         ("text_area", "Prompt", "", "is empty"),
     ],
@@ -185,3 +189,28 @@ def test_an_adapter_is_chosen_in_the_sidebar_and_named_on_the_board() -> None:
     field(app, "selectbox", "Adapter").select_index(0)
     next(b for b in app.sidebar.button if b.label == "Apply").click().run()
     assert "requests" not in app.query_params
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "value", "link"),
+    [
+        ("selectbox", "When no page is left", "abort", {"preemption": '"abort"'}),
+        ("selectbox", "Decides like", "nano_vllm", {"profile": '"nano_vllm"'}),
+        ("number_input", "Host pages", 8, {"host_pages": "8"}),
+        ("number_input", "Samples", 3, {"requests": '{"lily":{"num_samples":3}}'}),
+        ("number_input", "Beam width", 2, {"requests": '{"lily":{"beam_width":2}}'}),
+        ("number_input", "Temperature", 0.7, {"requests": '{"lily":{"temperature":0.7}}'}),
+    ],
+)
+def test_policies_profiles_and_forks_are_set_up_and_in_the_address(
+    kind: str, label: str, value: object, link: dict[str, str]
+) -> None:
+    app = opened(scenario="growing", step="7")
+    field(app, kind, label).set_value(value)
+    next(b for b in app.sidebar.button if b.label == "Apply").click().run()
+    assert not app.exception and not app.warning
+    assert {key: app.query_params[key] for key in link} == link
+    again = opened(**dict(app.query_params))
+    assert not again.warning
+    assert shown(again) == shown(app)
+    assert field(again, kind, label).value == value

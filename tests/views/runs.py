@@ -53,6 +53,34 @@ def record(
     return recorder.trace
 
 
+def forked() -> Trace:
+    """Two samples of a prompt of 6 tokens, pages of 4 slots: both write into its half-filled tail,
+    so the first copies it; each computes 3 tokens more."""
+    config = EngineConfig(num_pages=8, block_size=4)
+    recorder = Recorder(TraceHeader(8, 4, settings=config))
+    engine = Engine(config, emit=recorder.emit)
+    engine.submit(
+        [0, 1, 2, 3, 4, 5],
+        max_new_tokens=3,
+        forced_ids=[6, 7, 8],
+        num_samples=2,
+        forced_forks=[[9, 10, 11]],
+    )
+    while engine.has_unfinished:
+        engine.step()
+        recorder.end_step()
+    return recorder.trace
+
+
+def swapped() -> Trace:
+    """Two sequences in a pool for one and a half: the second waits on the host meanwhile."""
+    return record(
+        EngineConfig(num_pages=5, block_size=2, preemption="swap", host_pages=4),
+        Request(0, [0, 1, 2], [3, 4, 5, 6]),
+        Request(0, [5, 6, 7], [3, 4, 5, 6]),
+    )
+
+
 def shared_start() -> Trace:
     """Two prompts that share a page and differ in the next; pages of 4 slots."""
     return record(

@@ -9,7 +9,7 @@ from pagedviz.trace.trace import Moment
 from pagedviz.views.board import make_board
 from pagedviz.views.charts import cursor_share, occupancy_chart, occupancy_words, state_chart
 from pagedviz.views.theme import DARK, LIGHT
-from tests.views.runs import tight, word
+from tests.views.runs import swapped, tight, word
 
 
 def test_a_lane_shows_each_phase_at_its_steps_with_its_own_pattern() -> None:
@@ -72,6 +72,18 @@ def test_the_cursor_moves_through_the_run_event_by_event() -> None:
 def test_the_numbers_in_words_are_those_of_the_moment() -> None:
     trace = tight()
     pool = make_board(trace, Moment(2), word).pool
-    assert occupancy_words(trace, 2, pool) == (
+    assert occupancy_words(trace, Moment(2), pool) == (
         "6 active (2 empty slots), 0 cached, 0 free · contiguous: 10"
     )
+
+
+def test_host_pages_have_a_band_of_their_own_in_runs_that_swap() -> None:
+    trace = swapped()
+    figure = occupancy_chart(trace, LIGHT, 120)
+    (host,) = [line for line in figure.data if line.name == "host"]
+    assert list(host.y) == [0, 0, 2, 2, 0, 0, 0]
+    assert host.yaxis == "y2" and figure.layout.yaxis2.range[1] >= 4
+    assert figure.layout.yaxis2.domain[1] < figure.layout.yaxis.domain[0]
+    pool = make_board(trace, Moment(2), word).pool
+    assert occupancy_words(trace, Moment(2), pool).endswith(" · host: 2 of 4 pages")
+    assert "host" not in [line.name for line in occupancy_chart(tight(), LIGHT, 120).data]

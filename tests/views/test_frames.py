@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -17,7 +18,7 @@ from pagedviz.views.overview import UNTIL, overview
 from pagedviz.views.phrases import Phrases, spoken
 from pagedviz.views.words import TokenText, numbered
 from tests.views.replaying import Replay, decoded
-from tests.views.runs import Request, record, shared_start, tight, word
+from tests.views.runs import Request, forked, record, shared_start, swapped, tight, word
 
 LONG = EngineConfig(num_pages=14, block_size=2, max_tokens_per_step=8)
 
@@ -58,7 +59,7 @@ def check_both_ways(trace: Trace, token_text: TokenText) -> None:
             assert not states[place] or replay.fields == states[place]
 
 
-@pytest.mark.parametrize("make", [shared_start, tight, long_run])
+@pytest.mark.parametrize("make", [shared_start, tight, long_run, forked, swapped])
 def test_patches_give_every_state_of_a_run_forwards_and_backwards(make: object) -> None:
     assert callable(make)
     check_both_ways(make(), word)
@@ -113,6 +114,28 @@ def test_slots_written_are_named_by_page() -> None:
     data = chunk(trace, 0, word)
     written = [row for row in data["touched"] if row.slots]
     assert written[0] == ([0, 1], [0], [0, 0, 7], ([0, 0, 4], [1, 0, 3]))
+
+
+def test_a_copy_touches_both_pages_their_slots_and_every_owner() -> None:
+    trace = forked()  # in step 1 seq:0 copies p1, two slots of it written, to p2
+    data = chunk(trace, 0, word)
+    place = trace.num_events(0)  # the first event of step 1
+    assert data["touched"][place] == ([2, 1], [0, 1], [0, 4, 2], ([2, 0, 2], [1, 0, 2]))
+
+
+def test_a_run_that_swaps_has_a_host_pool_and_no_other() -> None:
+    data = overview(swapped())
+    assert data["host"] == {"num_pages": 4}
+    assert data["occupancy"]["host"] == [0, 0, 2, 2, 0, 0]
+    assert overview(tight())["host"] is None
+
+
+@pytest.mark.parametrize("make", [forked, swapped])
+def test_forks_copies_and_swaps_can_be_run_to(make: Callable[[], Trace]) -> None:
+    trace = make()
+    happened = {type(event).__name__ for record in trace.steps for event in record.events}
+    wanted = {"fork", "copy"} if make is forked else {"swap", "preemption"}
+    assert wanted <= {kind for kind, names in UNTIL.items() if happened & set(names)}
 
 
 def test_the_same_trace_gives_the_same_bytes() -> None:

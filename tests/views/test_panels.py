@@ -9,14 +9,13 @@ from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.events import PageHashed
 from pagedviz.trace.queries import page_history
 from pagedviz.trace.replay import PageTensors, SequenceAttention
-from pagedviz.trace.trace import KvShape, Moment, Trace, TraceHeader
+from pagedviz.trace.trace import Moment
 from pagedviz.views.attention_view import (
     attention_sentence,
     attention_shares,
     page_share_chart,
     token_share_chart,
 )
-from pagedviz.views.memory import memory_now, size_text, token_bytes
 from pagedviz.views.page_charts import kv_chart, norm_chart
 from pagedviz.views.page_view import page_report
 from pagedviz.views.theme import DARK, LIGHT
@@ -145,46 +144,3 @@ def test_a_cached_page_still_tells_its_chain_and_its_place_in_the_queue() -> Non
         hashed = [e for e in page_history(trace, page.page_id) if isinstance(e.event, PageHashed)]
         assert len(report.chain) == hashed[-1].event.logical_index + 1  # type: ignore[union-attr]
     assert max(len(page_report(trace, end, p.page_id, word).chain) for p in cached) == 2
-
-
-# ---- memory ------------------------------------------------------------------------------------
-
-
-def with_shape(trace: Trace, kv: KvShape | None) -> Trace:
-    header = TraceHeader(trace.header.num_pages, trace.header.block_size, kv=kv)
-    return Trace(header, trace.steps)
-
-
-def test_bytes_of_a_token_are_two_times_layers_heads_dimensions_and_width() -> None:
-    assert token_bytes(KvShape(4, 2, 24, 4)) == 1536
-    assert token_bytes(KvShape(4, 2, 24, 2)) == 768
-
-
-def test_every_amount_is_what_its_formula_gives() -> None:
-    trace = with_shape(shared_start(), KvShape(4, 2, 24, 4))
-    amounts = {amount.name: amount for amount in memory_now(trace, Moment(1))}
-    for amount in amounts.values():
-        formula = amount.formula.replace("\u00d7", "*").replace("\u2212", "-").replace(",", "")
-        numbers = "".join(c for c in formula if c in "0123456789*-() ")
-        assert amount.value == size_text(eval(numbers)), amount
-    # Four pages: one shared and full, tails of 4 (token 7 is in it) and 4 + 1 slots.
-    snapshot = trace.at(1)
-    active = [page for page in snapshot.pages if page.state == "active"]
-    wasted = sum(4 - page.fill for page in active)
-    assert amounts["wasted now"].value == size_text(wasted * 1536)
-    assert amounts["saved by sharing now"].value == size_text(4 * 1536)
-
-
-def test_without_the_shape_of_the_cache_amounts_are_in_slots() -> None:
-    amounts = memory_now(with_shape(shared_start(), None), Moment(1))
-    assert amounts[0].name == "in use now"
-    assert all(a.value.endswith(" slots") for a in amounts)
-
-
-def test_sizes_are_in_the_unit_that_suits_them() -> None:
-    assert [size_text(n) for n in (1536, 20_480, 3 << 20, 5 << 30)] == [
-        "1,536 bytes",
-        "20.0 KiB",
-        "3.0 MiB",
-        "5.0 GiB",
-    ]

@@ -6,12 +6,13 @@ import streamlit as st
 
 from pagedviz.model import LanguageModel
 from pagedviz.trace.trace import KvShape
-from pagedviz.ui.panel_drawing import draw_table, draw_tokens
+from pagedviz.ui.panel_drawing import draw_amounts, draw_table, draw_tokens
 from pagedviz.ui.runs import MODEL_NAME, bundled_model
 from pagedviz.ui.screen_frame import draw_frame
 from pagedviz.ui.session import View
-from pagedviz.views.memory import size_text, token_bytes
+from pagedviz.views.memory import memory_on_average, memory_sizes, size_text, token_bytes
 from pagedviz.views.theme import Theme
+from pagedviz.views.words import count
 
 _MAX_CHARS = 2000
 _EXAMPLE = "Once upon a time there was a little girl named Lily."
@@ -32,8 +33,12 @@ def _content(view: View, theme: Theme) -> None:
         )
         if view.run.trace.header.model != MODEL_NAME:
             st.caption("The trace on screen was not recorded with this model")
+    trace = view.run.trace
     with reading:
-        _reading(model, view.run.trace.header.block_size)
+        _reading(model, trace.header.block_size)
+        amounts = (*memory_sizes(trace), *memory_on_average(trace))
+        steps = count(trace.num_steps, "step")
+        st.html(draw_amounts(f"What its cache costs in this run, on average over {steps}", amounts))
 
 
 def _facts(model: LanguageModel) -> list[tuple[str, str, str]]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import streamlit as st
 
 from pagedviz.ui.page_panel import draw_page
-from pagedviz.ui.panel_drawing import draw_table
+from pagedviz.ui.panel_drawing import draw_amounts
 from pagedviz.ui.panel_style import link_rules
 from pagedviz.ui.panels import choice_row, draw_safely
 from pagedviz.ui.pool_drawing import draw_pool
 from pagedviz.ui.screen_frame import draw_frame
 from pagedviz.ui.session import View
 from pagedviz.views.board import make_board
-from pagedviz.views.memory import memory_now
+from pagedviz.views.memory import memory_now, memory_on_average, memory_sizes
 from pagedviz.views.theme import Theme
+from pagedviz.views.words import count
 
 
 def draw() -> None:
@@ -29,9 +30,8 @@ def _content(view: View, theme: Theme) -> None:
         drawn = draw_pool(board, len(theme.hues))
         st.html(f'<div class="poolmap"><section class="pool">{drawn}</section></div>')
     with memory:
-        rows = [(a.name, a.meaning, a.formula, a.value) for a in memory_now(trace, view.moment)]
-        st.html(
-            '<div class="panel"><h2>Memory at this moment</h2></div>'
-            + draw_table(("", "that is", "from", "makes"), rows, numbers=1)
-        )
+        now = (*memory_sizes(trace), *memory_now(trace, view.moment))
+        st.html(draw_amounts("Memory at this moment", now))
+        steps = count(trace.num_steps, "step")
+        st.html(draw_amounts(f"On average over {steps}", memory_on_average(trace)))
     draw_safely(draw_page, view, theme, choice_row("page row"))

@@ -21,6 +21,7 @@ from pagedviz.ui.screen_frame import draw_frame
 from pagedviz.ui.session import View
 from pagedviz.ui.what_if_panel import branch_words
 from pagedviz.views import export
+from pagedviz.views.memory import memory_on_average, memory_sizes
 from pagedviz.views.theme import Theme
 from pagedviz.views.words import count
 
@@ -63,6 +64,7 @@ def _facts(view: View) -> list[tuple[str, str]]:
             if cost.num_preemptions
             else "none",
         ),
+        *_memory(trace),
         ("last state", _last_state(trace)),
         (
             "bookmarks",
@@ -73,6 +75,19 @@ def _facts(view: View) -> list[tuple[str, str]]:
     if view.run.key.is_branch:
         rows.append(("what is different", branch_words(view.run.key)))
     return rows
+
+
+def _memory(trace: Trace) -> list[tuple[str, str]]:
+    """A line for each amount; those of the whole run are means over its steps."""
+    sizes = [(amount.name, amount) for amount in memory_sizes(trace)]
+    means = [(f"{amount.name}, mean", amount) for amount in memory_on_average(trace)]
+    return [
+        (
+            f"{name}{', estimate' if amount.is_estimate else ''}",
+            f"{amount.value} = {amount.formula}",
+        )
+        for name, amount in sizes + means
+    ]
 
 
 def _last_state(trace: Trace) -> str:

@@ -9,7 +9,7 @@
 // the root after that frame was painted. data-step, data-event ("end" or a number), data-state-hash.
 
 import { modeOf, setColours } from "./colours.js";
-import { decorated, h, setAttribute, setText } from "./dom.js";
+import { count, decorated, h, setAttribute, setText } from "./dom.js";
 import { EventList } from "./draw_events.js";
 import { PoolCells } from "./draw_pool.js";
 import { PoolCanvas } from "./draw_pool_canvas.js";
@@ -333,6 +333,8 @@ class Board {
     this.sequences = new SequenceList(this.run, this.numHues);
     this.pool = overview.detail === "slots" ? new PoolCells(overview, this.numHues) : new PoolCanvas(overview, this.numHues);
     this.poolTitle = h("h2");
+    this.host = h("span", { class: "host", data: { testid: "host" } });
+    this.host.hidden = !overview.host;
     this.next = h("p", { class: "next" });
     this.lanes = new LaneStrip(overview, this.numHues);
     this.occupancy = new PoolStrip(overview, this.numHues);
@@ -343,7 +345,7 @@ class Board {
       this.timeBar.element,
       h("div", { class: "sentence" }, this.sentence, this.status),
       h("section", { class: "sequences", "aria-label": "Sequences" }, this.queues, this.sequences.element),
-      h("section", { class: "pool", "aria-label": "Page pool" }, this.poolTitle, this.pool.element, this.next, legend(overview)),
+      h("section", { class: "pool", "aria-label": "Page pool" }, h("div", { class: "poolhead" }, this.poolTitle, this.host), this.pool.element, this.next, legend(overview)),
       h("div", { class: "strips" }, this.lanes.element, this.occupancy.element, this.events.element),
       this.spoken,
       ...Object.values(this.panels).map((panel) => panel.element),
@@ -400,7 +402,7 @@ class Board {
   }
 
   #showTable() {
-    if (this.state) this.panels.table[this.panels.table.isOpen ? "show" : "open"](this.state, this.run.sentence(this.moment), this.run.overview.block_size);
+    if (this.state) this.panels.table[this.panels.table.isOpen ? "show" : "open"](this.state, this.run.sentence(this.moment), this.run.overview);
   }
 
   #redrawStrips() {
@@ -440,16 +442,18 @@ class Board {
     const totals = totalsOf(state, overview.block_size);
     setText(
       this.poolTitle,
-      `Page pool · ${overview.num_pages} pages of ${overview.block_size} slots · ` +
+      `${overview.host ? "" : "Page pool · "}${overview.num_pages} pages of ${overview.block_size} slots · ` +
         `${totals.active} active, ${totals.cached} cached, ${totals.free} free`,
     );
-    if (this.pool.canvas) setAttribute(this.pool.canvas, "aria-label", this.poolTitle.textContent);
+    if (this.pool.canvas) setAttribute(this.pool.canvas, "aria-label", `Page pool, ${this.poolTitle.textContent}`);
+    const host = overview.host ? hostWords(state, overview.host.num_pages) : "";
+    setText(this.host, host);
     drawQueues(this.queues, run, state, moment, this.numHues);
     freeQueue(this.next, state);
     const share = this.#share(moment);
     this.lanes.point(share);
     this.occupancy.point(share);
-    this.occupancy.say(totals, moment.step);
+    this.occupancy.say(totals, moment.step, host);
     this.events.draw(moment);
     this.lighting.refresh();
     state.dirtyPages.clear();
@@ -471,6 +475,12 @@ class Board {
     setAttribute(this.root, "data-event", moment.event === null ? "end" : moment.event);
     setAttribute(this.root, "data-step", moment.step);
   }
+}
+
+// numPages: null when the trace does not tell
+function hostWords(state, numPages) {
+  const held = state.rows.reduce((sum, row) => sum + row.host.length, 0);
+  return numPages === null ? `host: ${count(held, "page")}` : `host: ${held} of ${count(numPages, "page")}`;
 }
 
 function totalsOf(state, blockSize) {

@@ -51,7 +51,8 @@ export class PoolCells {
     const hue = owners.length ? ` h${owners[0].index % this.numHues}` : "";
     const lit = cell.element.classList.contains("lit") ? " lit" : "";
     const isNow = focus.pages.has(id);
-    setClass(cell.element, `page ${kind}${hue}${isNow ? " now" : ""}${lit}`);
+    const source = focus.source === id ? " source" : "";
+    setClass(cell.element, `page ${kind}${hue}${isNow ? " now" : ""}${source}${lit}`);
     setText(cell.name, label(state, id));
     const shown = owners.length > MOST_OWNERS ? owners.slice(0, MOST_OWNERS - 1) : owners;
     const more = owners.length > MOST_OWNERS ? "+" : "";

@@ -57,11 +57,11 @@ export class PoolCanvas {
     if (isFresh) this.#readColours();
     const all = isFresh || dirty === undefined;
     if (all) this.pen.clearRect(0, 0, this.width, this.height);
+    this.focus = focus;
     const ids = all ? state.page.fill.keys() : new Set([...dirty, ...this.now, ...focus.pages]);
     for (const id of ids) this.#cell(state, id, focus.pages.has(id));
     this.now = new Set(focus.pages);
     this.state = state;
-    this.focus = focus;
   }
 
   light(pages) {
@@ -123,7 +123,9 @@ export class PoolCanvas {
     pen.lineWidth = isNow || isLit ? 2 : 1;
     pen.strokeStyle = isNow ? colours.accent : isLit ? colours.text : kind === "active" ? this.inks[hue] : colours.line;
     if (isNow || isLit || this.hasNames || kind === "active") {
+      pen.setLineDash(this.focus?.source === id ? [4, 3] : []);
       pen.strokeRect(x + pen.lineWidth / 2, y + pen.lineWidth / 2, width - pen.lineWidth, height - pen.lineWidth);
+      pen.setLineDash([]);
     }
   }
 

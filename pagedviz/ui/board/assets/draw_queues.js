@@ -67,6 +67,7 @@ export function legend(overview) {
     entry(key("cached"), "cached: unowned, findable"),
     overview.detail === "slots" ? entry(h("b", { class: "refs" }, "×2"), "shared by 2") : undefined,
     entry(key("now"), "changed now"),
+    overview.ticks.some(([, , kind]) => kind === "copy") ? entry(key("source"), "copied from") : undefined,
     h("span", {}, "p7.2 = page 7, second use"),
   );
 }

@@ -82,7 +82,8 @@ export class SequenceList {
     const note = h("span", { class: "note" });
     const groups = h("div", { class: "groups" });
     const adapter = row.adapter ? h("span", { class: "chip adapter" }, `adapter ${row.adapter}`) : undefined;
-    const head = h("header", {}, badge(row, this.numHues), h("b", {}, `seq:${row.id}`), name, adapter, chip, note);
+    const parent = row.parent === undefined ? undefined : h("span", { class: "chip fork", data: { s: row.parent } }, `fork of seq:${row.parent}`);
+    const head = h("header", {}, badge(row, this.numHues), h("b", {}, `seq:${row.id}`), name, adapter, parent, chip, note);
     const text = h("div", { class: "text", tabindex: 0, role: "group", "aria-label": `Text of seq:${row.id}` }, groups);
     const element = h("article", { data: { s: row.id } }, head, text);
     return { element, chip, note, text, groups, pieces: [], more: h("span", { class: "more" }) };
@@ -160,7 +161,8 @@ export class SequenceList {
     const last = Math.min(first + size, row.num_tokens);
     const isHit = pageId !== undefined && first < row.num_cached;
     const refs = pageId === undefined ? 0 : state.page.ref_count[pageId];
-    const label = pageId === undefined ? "" : `p${pageId}.${row.generation[index]}`;
+    const hostId = row.host[index];
+    const label = pageId === undefined ? (hostId === undefined ? "" : `host ${hostId}`) : `p${pageId}.${row.generation[index]}`;
     const isNow = pageId !== undefined && focus.pages.has(pageId);
     const computed = Math.max(0, Math.min(row.num_computed, last) - first);
     const marks = spans ? spans.filter(([low, high]) => low < last && high > first).join(";") : "";
@@ -179,7 +181,11 @@ export class SequenceList {
         h("span", { class: kind, title: `token ${at}`, data: { t: at } }, this.run.tokenText(row.token[at])),
       );
     }
-    if (pageId === undefined) return h("span", { class: "group todo" }, tokens);
+    if (pageId === undefined && !label) return h("span", { class: "group todo" }, tokens);
+    if (pageId === undefined) {
+      const title = `the keys and values of page ${index} wait in page ${label.slice(5)} of the host`;
+      return h("span", { class: "group hosted", title }, tokens, h("span", { class: "at" }, `${index} → ${label}`));
+    }
     const shared = refs > 1 ? ` ×${refs}` : "";
     const where = isHit ? "from the prefix cache" : "computed by this sequence";
     return h(
@@ -218,12 +224,15 @@ function showNow(text) {
 function chipText(row) {
   if (row.state === "prefilling") return `prefill ${row.num_computed} of ${row.num_tokens}`;
   if (row.state === "finished" && row.finish_reason) return `finished: ${row.finish_reason.replaceAll("_", " ")}`;
-  return row.state;
+  return row.state === "preempted" && row.num_swapped !== undefined ? "swapped out" : row.state;
 }
 
 function noteText(state, row) {
   const tokens = count(row.num_tokens, "token");
   if (row.state === "waiting") return `${tokens}${placeInQueue(state, row)}`;
+  if (row.num_swapped !== undefined) {
+    return `${count(row.num_swapped, "token")} on the host, ${count(row.host.length, "page")}${placeInQueue(state, row)}`;
+  }
   if (row.state === "preempted") return `${tokens} to compute again${placeInQueue(state, row)}`;
   if (row.state === "finished") {
     return `${row.num_prompt_tokens} + ${row.num_tokens - row.num_prompt_tokens} new tokens`;

@@ -7,6 +7,8 @@ import { h, letter, setAttribute, setText } from "./dom.js";
 const LEFT = 30;
 const BOTTOM = 16;
 const LANES_AT_ONCE = 12;
+const HOST_SHARE = 0.24; // of the plot
+const HOST_GAP = 5;
 const CONTIGUOUS =
   "contiguous: pages that an allocator without paging would hold, prompt and longest answer of each running sequence in one piece";
 
@@ -17,7 +19,8 @@ class Strip {
     this.veil = h("i", { class: "veil" });
     this.plot = h("div", { class: "plot" }, this.canvas, this.veil, this.line);
     this.caption = h("p", { class: "caption" }, key);
-    this.element = h("section", { class: "strip", "aria-label": title }, h("h2", {}, title), this.plot, this.caption);
+    this.head = h("h2", {}, title);
+    this.element = h("section", { class: "strip", "aria-label": title }, this.head, this.plot, this.caption);
   }
 
   // True when there is something to draw on.
@@ -170,7 +173,8 @@ export class PoolStrip extends Strip {
       [occupancy.active, pattern(pen, colours.strong, colours.background, "x", 5)],
       [used, colours.strong],
     ];
-    const y = (value) => 2 + this.height * (1 - value / top);
+    const high = this.overview.host ? this.height * (1 - HOST_SHARE) - HOST_GAP : this.height;
+    const y = (value) => 2 + high * (1 - value / top);
     for (const [values, fill] of layers) {
       pen.beginPath();
       pen.moveTo(LEFT, y(0));
@@ -191,7 +195,26 @@ export class PoolStrip extends Strip {
     pen.textBaseline = "middle";
     pen.fillText(String(numPages), LEFT - 3, Math.max(7, y(numPages)));
     pen.fillText("0", LEFT - 3, y(0) - 4);
+    if (this.overview.host) this.#host(occupancy.host, numSteps);
     this.steps(numSteps);
+  }
+
+  // Host pages in use, on a scale of their own.
+  #host(values, numSteps) {
+    const { pen, colours } = this;
+    const most = this.overview.host.num_pages ?? values.reduce((a, b) => Math.max(a, b), 1);
+    const bottom = 2 + this.height;
+    const high = this.height * HOST_SHARE;
+    pen.fillStyle = colours.faint;
+    pen.fillRect(LEFT, bottom - high, this.width, high);
+    pen.beginPath();
+    pen.moveTo(LEFT, bottom);
+    this.#stairs(values, numSteps, (value) => bottom - (high * value) / most);
+    pen.lineTo(LEFT + this.width, bottom);
+    pen.fillStyle = colours.strong;
+    pen.fill();
+    pen.fillStyle = colours.quiet;
+    pen.fillText("host", LEFT - 3, bottom - high / 2);
   }
 
   #stairs(values, numSteps, y) {
@@ -201,7 +224,9 @@ export class PoolStrip extends Strip {
     });
   }
 
-  say(totals, step) {
+  // host: what the host pool holds, in words
+  say(totals, step, host) {
+    if (host) setText(this.head, `Occupancy · ${host}`);
     const reserved = this.overview.occupancy.contiguous[step];
     setAttribute(this.caption, "title", CONTIGUOUS);
     setText(

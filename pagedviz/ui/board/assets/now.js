@@ -5,8 +5,10 @@ export function focusOf(run, { step, event }) {
   const focus = { pages: new Set(), sequences: new Set(), tokens: new Map(), slots: new Map() };
   const [low, high] = event === null ? [1, run.numEvents(step)] : [event, event];
   for (let number = Math.max(low, 1); number <= high; number++) {
-    const [pages, sequences, tokens, slots] = run.event(step, number).touched;
+    const { kind, touched } = run.event(step, number);
+    const [pages, sequences, tokens, slots] = touched;
     pages.forEach((id) => focus.pages.add(id));
+    if (low === high && kind === "PageCopied") focus.source = pages[1];
     if (low === high) sequences.forEach((id) => focus.sequences.add(id));
     if (tokens) addSpan(focus.tokens, tokens);
     slots.forEach((span) => addSpan(focus.slots, span));

@@ -198,16 +198,23 @@ export class Table extends Panel {
     this.lastTables = lastTables;
   }
 
-  open(state, sentence, blockSize) {
-    this.show(state, sentence, blockSize);
+  open(state, sentence, overview) {
+    this.show(state, sentence, overview);
     super.open();
   }
 
-  show(state, sentence, blockSize) {
+  show(state, sentence, { block_size: blockSize, host }) {
+    // Columns that most runs have nothing for.
+    const further = [];
+    if (state.rows.some((row) => row.parent !== undefined)) {
+      further.push(["fork of", (row) => (row.parent === undefined ? "" : `seq:${row.parent}`)]);
+    }
+    if (host) further.push(["tokens on the host", (row) => row.num_swapped ?? ""], ["host pages", (row) => row.host.join(" ")]);
     const held = (row) => (row.state === "finished" ? (this.lastTables[row.id] ?? []).join(" ") : "");
     const sequences = state.rows.map((row) => [
       `${letter(row.index)} seq:${row.id}`, row.name, row.state, row.num_tokens, row.num_computed,
       row.page.map((id) => label(state, id)).join(" "), held(row),
+      ...further.map(([, cell]) => cell(row)),
     ]);
     const pages = Array.from({ length: state.numPages }, (_, id) => [
       label(state, id), state.pageState(id), state.owners[id].map((owner) => letter(owner.index)).join(" "),
@@ -215,7 +222,7 @@ export class Table extends Panel {
     ]);
     this.body.replaceChildren(
       h("p", {}, sentence),
-      table("Sequences", ["sequence", "name", "state", "tokens", "computed", "pages", "pages at its end"], sequences),
+      table("Sequences", ["sequence", "name", "state", "tokens", "computed", "pages", "pages at its end", ...further.map(([head]) => head)], sequences),
       table("Pages", ["page", "state", "owners", "references", "slots filled"], pages),
     );
   }
