@@ -119,9 +119,13 @@ class Families:
         pruned = [beam for beam in search.beams if all(beam is not c.beam for c in chosen)]
         ended: list[Sequence] = []
         for (sequence, _), continuation in zip(hypotheses, chosen, strict=True):
+            state = sequence.state.name
             is_last = sequence.continue_beam(continuation.token_id)
             if self._emit is not None:
                 self._emit((SAMPLED, sequence.number, continuation.token_id))
+                # One that has lost its pages since it offered has more to compute than a token.
+                if not is_last and sequence.state.name != state:
+                    self._emit(StateChanged(sequence.id, sequence.state.name))
             if is_last:
                 ended.append(sequence)
         for beam in pruned:

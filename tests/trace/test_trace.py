@@ -15,7 +15,7 @@ RUNS = {
     "tight pool": {"seed": 1},
     "no caching": {"seed": 2, "prefix_caching": False},
     "chunks": {"seed": 3, "chunk_size": 3},
-    "one slot a page": {"seed": 4, "block_size": 1, "num_pages": 60, "num_steps": 24},
+    "one slot a page": {"seed": 4, "block_size": 1, "num_pages": 60, "num_steps": 44},
     "swap": {"seed": 5, "preemption": "swap"},
     "given up": {"seed": 6, "preemption": "abort"},
 }
