@@ -51,8 +51,14 @@ def test_recording_ahead_is_shown_and_stops_when_told(page: Page, app_url: str) 
     expect(position(page)).to_have_text(re.compile(r"step 3 of \d+ "), timeout=SLOW)
     last = re.search(r"of (\d+)", position(page).inner_text())
     assert last is not None
+    # The whole screen is drawn once more when the recording ends, the board included.
+    expect(page.get_by_test_id("stApp")).to_have_attribute(
+        "data-test-script-state", "notRunning", timeout=SLOW
+    )
+    page.wait_for_timeout(1000)
+    expect(board(page)).to_have_attribute("data-step", "3", timeout=SLOW)
     page.keyboard.press("End")
-    expect(board(page)).to_have_attribute("data-step", last[1])
+    expect(board(page)).to_have_attribute("data-step", last[1], timeout=SLOW)
     expect(page.get_by_text(f"Recording was stopped at step {last[1]};")).to_be_visible(
         timeout=SLOW
     )
