@@ -42,3 +42,16 @@ class LanguageModel(Protocol):
         each sequence's last one, [S, vocab]. context_lens: tokens in cache once this step is
         written. adapter: that of all its sequences, one of `adapter_names` or None."""
         ...
+
+
+class ModelFacts:
+    """What an engine asks of a model besides computing, for whoever stands between the two."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.num_layers = model.num_layers
+        self.num_kv_heads = model.num_kv_heads
+        self.head_dim = model.head_dim
+        self.vocab_size = model.vocab_size
+        self.max_seq_len = model.max_seq_len
+        self.eos_token_ids = model.eos_token_ids
+        self.adapter_names = model.adapter_names

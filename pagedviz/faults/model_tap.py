@@ -10,27 +10,22 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pagedviz.engine.language_model import ModelFacts
 from pagedviz.model import LanguageModel
 from pagedviz.model.paged_attention import PagedAttention
 
 
-class ModelTap:
+class ModelTap(ModelFacts):
     """logits: [vocab] of each sequence of the step, sub-batch after sub-batch. num_keys: how many
     slots attention read for it."""
 
     def __init__(self, model: LanguageModel, attention: type[PagedAttention]) -> None:
+        super().__init__(model)
         # A model of its own: the one handed in may be shared.
         self._model = model.with_adapters(model.adapters)
         self._model.attention = attention
         self.logits: list[NDArray[np.float32]] = []
         self.num_keys: list[int] = []
-        self.num_layers = model.num_layers
-        self.num_kv_heads = model.num_kv_heads
-        self.head_dim = model.head_dim
-        self.vocab_size = model.vocab_size
-        self.max_seq_len = model.max_seq_len
-        self.eos_token_ids = model.eos_token_ids
-        self.adapter_names = model.adapter_names
 
     def start_step(self) -> None:
         self.logits.clear()

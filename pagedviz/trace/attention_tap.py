@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pagedviz.engine.language_model import LanguageModel
+from pagedviz.engine.language_model import LanguageModel, ModelFacts
 
 Weights = list[list[NDArray[np.float32]]]
 """[layer][sequence of the step]: softmax weights [num_heads, query_len, context_len]. Sequences
@@ -37,19 +37,13 @@ class AttentionModel(LanguageModel, Protocol):
         ...
 
 
-class AttentionTap:
+class AttentionTap(ModelFacts):
     """The engine's view of `model`. While `weights` is a list, what is computed is added to it."""
 
     def __init__(self, model: AttentionModel) -> None:
+        super().__init__(model)
         self._model = model
         self.weights: Weights | None = None
-        self.num_layers = model.num_layers
-        self.num_kv_heads = model.num_kv_heads
-        self.head_dim = model.head_dim
-        self.vocab_size = model.vocab_size
-        self.max_seq_len = model.max_seq_len
-        self.eos_token_ids = model.eos_token_ids
-        self.adapter_names = model.adapter_names
 
     def forward(
         self,

@@ -42,6 +42,15 @@ class LinkedQueue:
     def head(self) -> int | None:
         return self._next[None]
 
+    def following(self, id_: int | None) -> int | None:
+        """The id behind `id_`; None takes and gives the place before the head and after the back.
+        KeyError if it is not in the queue."""
+        return self._next[id_]
+
+    def preceding(self, id_: int | None) -> int | None:
+        """The id before `id_`, as `following`. KeyError if it is not in the queue."""
+        return self._previous[id_]
+
     def append(self, id_: int) -> None:
         """ValueError if it is there."""
         self.insert_before(id_, None)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from pagedviz.trace.linked_queue import LinkedQueue
+
 Value = int | str | None
 
 
@@ -21,39 +23,30 @@ class Change(NamedTuple):
 
 
 class Links:
-    """name: `queue`, `waiting` or `running`. The key None is the place before the head and after
+    """name: `queue`, `waiting` or `running`. None stands for the place before the head and after
     the back."""
 
     def __init__(self, name: str, ids: Sequence[int]) -> None:
         self._name = name
-        places: list[int | None] = [None, *ids]
-        shifted = [*places[1:], None]
-        self._next = dict(zip(places, shifted, strict=True))
-        self._previous = dict(zip(shifted, places, strict=True))
+        self._ids = LinkedQueue(ids)
 
     def __len__(self) -> int:
-        return len(self._next) - 1
+        return len(self._ids)
 
     def __contains__(self, id_: int) -> bool:
-        return id_ in self._next
+        return id_ in self._ids
 
     def __iter__(self) -> Iterator[int]:
-        id_ = self._next[None]
-        while id_ is not None:
-            yield id_
-            id_ = self._next[id_]
+        return iter(self._ids)
 
     @property
     def head(self) -> int | None:
-        return self._next[None]
+        return self._ids.head
 
     def insert_before(self, id_: int, other: int | None) -> list[Change]:
         """Put `id_`, which is not in it, directly before `other`; None = at the back."""
-        previous = self._previous[other]
-        self._next[previous] = id_
-        self._previous[id_] = previous
-        self._next[id_] = other
-        self._previous[other] = id_
+        previous = self._ids.preceding(other)
+        self._ids.insert_before(id_, other)
         changes = [Change(self._path(previous), other, id_)]
         if other is not None:
             changes.append(Change(self._path(id_), None, other))
@@ -61,14 +54,12 @@ class Links:
 
     def insert_after(self, id_: int, other: int | None) -> list[Change]:
         """Put `id_`, which is not in it, directly behind `other`; None = in front."""
-        return self.insert_before(id_, self._next[other])
+        return self.insert_before(id_, self._ids.following(other))
 
     def remove(self, id_: int) -> list[Change]:
         """Take out an id that is in it."""
-        following = self._next.pop(id_)
-        previous = self._previous.pop(id_)
-        self._next[previous] = following
-        self._previous[following] = previous
+        previous, following = self._ids.preceding(id_), self._ids.following(id_)
+        self._ids.remove(id_)
         changes = [Change(self._path(previous), id_, following)]
         if following is not None:
             changes.append(Change(self._path(id_), following, None))

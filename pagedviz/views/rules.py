@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pagedviz.engine.rules import RULES
-from pagedviz.trace.truth import TRUTH
-
-TRUTH_RULE = 8
+from pagedviz.trace.truth import TRUTH, TRUTH_RULE
 
 
 def rule_name(number: int) -> str:
