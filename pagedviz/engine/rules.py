@@ -61,3 +61,12 @@ RULES: dict[int, Rule] = {
         "No page is held by a finished or aborted sequence, nor by a fork of one that was aborted.",
     ),
 }
+
+
+def logit_tolerance(largest: float) -> float:
+    """By how much paged logits may differ from dense ones whose largest magnitude is `largest`.
+
+    1e-4 * max(1, largest / 16): both are float32 sums in another order, and the rounding grows with
+    the logits.
+    """
+    return 1e-4 * max(1.0, largest / 16)

@@ -19,7 +19,7 @@ from pagedviz.engine.events import (
     TokenSampled,
 )
 from pagedviz.engine.invariants import Violation
-from pagedviz.engine.rules import RULES
+from pagedviz.engine.rules import RULES, logit_tolerance
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.sub_batches import sub_batches
 from pagedviz.faults.model_tap import ModelTap
@@ -89,14 +89,11 @@ def untrue_tokens(histories: Histories, after: Snapshot) -> Iterator[Violation]:
 
 
 def untrue_logits(model: LanguageModel, tap: ModelTap, histories: Histories) -> Iterator[Violation]:
-    """Rule 8. The logits of a step are those of a plain dense pass over each sequence's history.
-
-    Allowed is an error of 1e-4 for each 16 of the largest logit, at least 1e-4.
-    """
+    """Rule 8. The logits of a step are those of a plain dense pass over each sequence's history."""
     for logits, chunk in zip(tap.logits, histories.computed, strict=False):
         dense = dense_logits(model, chunk.token_ids, adapter=chunk.adapter)[-1]  # [vocab]
         error = float(np.abs(logits.astype(np.float64) - dense).max())
-        allowed = 1e-4 * max(1.0, float(np.abs(dense).max()) / 16)
+        allowed = logit_tolerance(float(np.abs(dense).max()))
         if not error <= allowed:  # NaN is not
             yield _untrue(
                 f"the logits of seq:{chunk.seq_id:d} after {chunk.stop} tokens are off by "

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pagedviz.engine.events import InvariantViolated
-from pagedviz.engine.rules import Rule
+from pagedviz.engine.rules import Rule, logit_tolerance
 from pagedviz.trace.replay import Replay
 from pagedviz.trace.step_logits import StepLogits
 
@@ -27,9 +27,6 @@ TRUTH = Rule(
     "The logits computed through the pages are those of a plain dense computation of the same "
     "tokens.",
 )
-# Differences are those of float32 sums in another order; they grow with the logits.
-TOLERANCE = 1e-4
-LOGIT_SCALE = 16.0
 
 Dense = Callable[[Sequence[int], str | None], NDArray[np.float32]]
 """(token_ids, adapter) -> logits of every position, float32 [T, vocab], without pages."""
@@ -130,6 +127,6 @@ def _compare(item: StepLogits, dense: NDArray[np.float32]) -> Truth:
         item.seq_id,
         len(item.token_ids),
         error,
-        TOLERANCE * max(1.0, largest / LOGIT_SCALE),
+        logit_tolerance(largest),
         float(first - second),
     )
