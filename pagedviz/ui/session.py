@@ -131,9 +131,21 @@ def moment_link() -> dict[str, str]:
     )
 
 
-def field(key: str) -> Any:
-    """What a widget holds."""
-    return st.session_state[key]
+def field(key: str, otherwise: Any = None) -> Any:
+    """What a widget holds; of one that was never drawn, `otherwise`."""
+    return st.session_state.get(key, otherwise)
+
+
+def fields_of(key: RunKey) -> str:
+    """What the keys of the fields of a run begin with."""
+    return f"{key.short}/"
+
+
+def _forget_fields(key: RunKey) -> None:
+    """Drop what was typed about a run: whoever comes back to it finds it as it is."""
+    for name in list(st.session_state):
+        if isinstance(name, str) and name.startswith(fields_of(key)):
+            del st.session_state[name]
 
 
 def set_field(key: str, value: object) -> None:
@@ -331,6 +343,7 @@ def _show(name: str, overrides: Mapping[str, Any], changes: Iterable[Change] = (
     there = _start(run) if is_beyond else Moment(state.moment.step)
     if run.key != state.run.key:
         state.bookmarks = ()
+        _forget_fields(state.run.key)
     state.run = run
     state.go(there)
     return True
