@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.recording import left_this_machine
 from tests.serving import running_app
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = Path("/usr/bin/chromium")
+# What is waited for comes in its own time on a busy machine; only a failing test waits this long.
+expect.set_options(timeout=60_000)
 # Without the last four, Chromium itself looks for Google's servers when it starts.
 FLAGS = [
     "--no-sandbox",  # root may not have one
