@@ -39,7 +39,9 @@ def test_it_fits_the_projector_and_reads_from_the_back_row(
         expect(root).to_have_class("board presenter")
         for hidden in ("stHeader", "stSidebar", "stPlotlyChart"):
             expect(page.get_by_test_id(hidden).locator("visible=true")).to_have_count(0)
-        expect(page.locator(".st-key-title, .st-key-panels").locator("visible=true")).to_have_count(0)
+        expect(page.locator(".st-key-title, .st-key-panels").locator("visible=true")).to_have_count(
+            0
+        )
         box = root.bounding_box()
         assert box is not None and box["y"] >= 0 and box["y"] + box["height"] <= 720
         assert box["width"] >= 1200
@@ -47,7 +49,9 @@ def test_it_fits_the_projector_and_reads_from_the_back_row(
         assert min(size for _, size in sizes) >= 16
         assert dict(sizes)["t"] >= 20
         assert (
-            page.get_by_test_id("sentence").evaluate("e => parseFloat(getComputedStyle(e).fontSize)")
+            page.get_by_test_id("sentence").evaluate(
+                "e => parseFloat(getComputedStyle(e).fontSize)"
+            )
             >= 24
         )
         for part in (".sequences", ".pages", ".sentence", ".position", ".hash"):

@@ -29,13 +29,13 @@ def open_link(page: Page, app_url: str, **link: str) -> Locator:
 
 
 def settled(page: Page) -> None:
-    expect(page.get_by_test_id("stApp")).to_have_attribute(
-        "data-test-script-state", "notRunning"
-    )
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
 
 
 def moment(page: Page) -> tuple[str | None, str | None, str | None]:
     root = board(page)
+    # A board that has just been drawn anew says nothing yet.
+    expect(root).to_have_attribute("data-step", re.compile(r"\d"))
     return tuple(root.get_attribute(f"data-{name}") for name in ("step", "event", "state-hash"))
 
 
@@ -188,8 +188,12 @@ PROMPTS = (
 
 
 def test_a_prompt_is_shown_and_never_run(page: Page, app_url: str) -> None:
-    requests = {f"r{n}": {"prompt": text, "max_new_tokens": 4} for n, text in enumerate(PROMPTS)}
-    link = {"scenario": "thrash", "num_pages": "64", "requests": json.dumps(requests)}
+    names = ("lily", "tom", "zoe", "max")  # the first is a request of the scenario
+    requests = {
+        name: {"prompt": text, "max_new_tokens": 4}
+        for name, text in zip(names, PROMPTS, strict=True)
+    }
+    link = {"scenario": "growing", "num_pages": "64", "requests": json.dumps(requests)}
     # With everything on screen that might show a prompt.
     root = open_link(page, app_url, step="0", charts="on", panel="attention", **link)
     for number, text in enumerate(PROMPTS):
