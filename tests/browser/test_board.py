@@ -52,6 +52,11 @@ def test_keys_held_down_for_five_seconds_advance_by_as_many_steps_as_were_sent(
     shown = {"charts": "on", "panel": "attention"}
     root = open_link(page, app_url, scenario="growing", step="3", **LONG, **shown)
     all_loaded(page, 4)
+    # Until a second has gone by without a message: what was opened has then said all it had to.
+    said = None
+    while said != len(frames):
+        said = len(frames)
+        page.wait_for_timeout(1000)
     frames.clear()
     sent = page.evaluate(BURST, 150)
     assert frames == []
