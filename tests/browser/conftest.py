@@ -20,10 +20,21 @@ ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = Path("/usr/bin/chromium")
 # What is waited for comes in its own time on a busy machine; only a failing test waits this long.
 expect.set_options(timeout=60_000)
-# Without the last four, Chromium itself looks for Google's servers when it starts.
+# Chromium keeps the last list only, so this is Playwright's own and two more: for each window
+# Chromium draws the suggestions of its address bar in two pages of their own, which takes a fifth
+# of a test's time and is never seen.
+WITHOUT = (
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
+    *("HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding"),
+    *("ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints"),
+    *("NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch"),
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),
+)
+# Without the last five, Chromium itself looks for Google's servers when it starts.
 FLAGS = [
     "--no-sandbox",  # root may not have one
     "--disable-gpu",
+    f"--disable-features={','.join(WITHOUT)}",
     "--no-first-run",
     "--disable-quic",
     "--disable-background-networking",
