@@ -30,7 +30,7 @@ WITHOUT = (
     *("NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch"),
     *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),
 )
-# Without the last five, Chromium itself looks for Google's servers when it starts.
+# Without the last four, Chromium itself looks for Google's servers when it starts.
 FLAGS = [
     "--no-sandbox",  # root may not have one
     "--disable-gpu",
