@@ -188,7 +188,7 @@ PROMPTS = (
 
 
 def test_a_prompt_is_shown_and_never_run(page: Page, app_url: str) -> None:
-    names = ("lily", "tom", "zoe", "max")  # the first is a request of the scenario
+    names = ("lily", "max", "tom", "zoe")  # the scenario has the first; new ones are sorted
     requests = {
         name: {"prompt": text, "max_new_tokens": 4}
         for name, text in zip(names, PROMPTS, strict=True)
