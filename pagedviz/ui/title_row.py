@@ -11,8 +11,6 @@ from pagedviz.ui.recording_bar import draw_recording
 from pagedviz.ui.session import View
 from pagedviz.ui.what_if_panel import draw_branch
 
-_SCENARIO = "scenario"
-
 
 def draw_title_row(view: View, position: str | None = None) -> None:
     """position: HTML for its end."""
@@ -37,23 +35,23 @@ def draw_title_row(view: View, position: str | None = None) -> None:
 
 
 def _choice(view: View) -> None:
-    # One field for all runs, told what it shows: with a key for each, two would stand there for a
-    # moment whenever the run changes.
-    session.set_field(_SCENARIO, None if view.run.key.file else view.run.key.scenario)
+    key = f"scenario of {view.run.key.short}"
+    is_file = bool(view.run.key.file)
     st.selectbox(
         "Scenario",
         scenario_names(),
         format_func=lambda name: load_scenario(name).title,
-        index=None,
+        index=None if is_file else scenario_names().index(view.run.key.scenario),
         placeholder="Leave the file for a scenario",
-        key=_SCENARIO,
+        key=key,
         on_change=_chosen,
+        args=(key,),
         label_visibility="collapsed",
         width=270,
     )
 
 
-def _chosen() -> None:
-    name = session.field(_SCENARIO)
+def _chosen(key: str) -> None:
+    name = session.field(key)
     if name is not None:
         session.open_scenario(name)
