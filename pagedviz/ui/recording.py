@@ -139,9 +139,7 @@ class Recording:
         if checker is None:
             return None
         mean = self._check_us / self._num_checked if self._num_checked else None
-        return Checked(
-            self._num_checked, checker.coverage, mean, self._last_us, checker.is_paused
-        )
+        return Checked(self._num_checked, checker.coverage, mean, self._last_us, checker.is_paused)
 
     def pause_check(self, is_paused: bool) -> None:
         """Whether the steps that are still to be recorded go unchecked."""
@@ -151,10 +149,11 @@ class Recording:
 
     def _count_check(self) -> None:
         checker = self._checker
-        if checker is not None and not checker.is_paused and checker.has_checked:
+        if checker is not None and checker.last_cost_us is not None:
             self._num_checked += 1
             self._last_us = checker.last_cost_us
-            self._check_us += checker.last_cost_us or 0.0
+            self._check_us += checker.last_cost_us
+            checker.last_cost_us = None  # of a big pool not every step is checked
 
     def _set_stopped(self, is_stopped: bool) -> None:
         with self._lock:

@@ -35,7 +35,7 @@ from pagedviz.scenarios.scenario import ENGINE_KEYS
 from pagedviz.trace.trace import Trace
 from pagedviz.ui.recording import Checked, Recorded, Recording
 from pagedviz.ui.server_limits import limits
-from pagedviz.ui.worker import Worker
+from pagedviz.ui.worker import Job, Worker
 from pagedviz.views.words import TokenText, numbered
 
 MODEL_NAME = "tiny"
@@ -230,6 +230,11 @@ def _changed_recording(key: RunKey) -> Recording:
     recording.reach(FIRST_STEPS - 1, FIRST_SECONDS)
     _worker().add(recording)
     return recording
+
+
+def work_on(job: Job) -> None:
+    """Do it in the background, beside the recordings."""
+    _worker().add(job)
 
 
 @st.cache_resource(show_spinner=False)

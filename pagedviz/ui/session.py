@@ -25,8 +25,10 @@ from pagedviz.ui.links import Link, make_link, other_state, read_link
 from pagedviz.ui.runs import (
     RecordedRun,
     RunKey,
+    fault_key,
     go_on_recording,
     key_for,
+    pause_check,
     recorded_run,
     stop_recording,
     varied_key,
@@ -43,7 +45,8 @@ class View:
     """moment: where the board rests. went_to: where the last command sent it, number go_id.
     by_event: one press was one event when it was sent there.
     problems: sentences for the visitor, gone with the next command. looking: at what in the panels
-    and on the other screens. published: what was last written into the address."""
+    and on the other screens. published: what was last written into the address.
+    wanted_screen: by its name, where a command leads."""
 
     run: RecordedRun
     moment: Moment
@@ -54,6 +57,7 @@ class View:
     problems: tuple[str, ...] = ()
     looking: Selection = dataclasses.field(default_factory=Selection)
     published: dict[str, str] = dataclasses.field(default_factory=dict)
+    wanted_screen: str | None = None
 
     @property
     def run_name(self) -> str:
@@ -271,6 +275,40 @@ def keep_bookmarks(bookmarks: Any) -> None:
 def open_scenario(name: str) -> None:
     """Show another scenario as it comes, at the step it is best looked at first."""
     _show(name, {})
+
+
+def open_fault(name: str, step: int) -> None:
+    """Show the run of a fault's workload on the Step screen, at a step of it."""
+    state = view()
+    try:
+        run = recorded_run(fault_key(name))
+    except (PagedVizError, ModelError) as error:
+        state.problems = (f"Not opened: {error}",)
+        return
+    state.run, state.problems, state.bookmarks = run, (), ()
+    state.go(Moment(max(0, min(step, run.trace.num_steps - 1))))
+    state.wanted_screen = "step"
+
+
+def taken_to() -> str | None:
+    """The screen that a command leads to; asked once."""
+    state: View | None = st.session_state.get("view")
+    if state is None:
+        return None
+    wanted, state.wanted_screen = state.wanted_screen, None
+    return wanted
+
+
+def check_rules(is_on: bool) -> None:
+    """Whether the rules are checked in the steps of the run on screen still to be recorded."""
+    pause_check(view().run.key, not is_on)
+    catch_up()
+
+
+def show_page(page_id: int) -> None:
+    """Open the panel of a page."""
+    looking = view().looking
+    looking.panel, looking.page = "page", page_id
 
 
 def apply(overrides: Mapping[str, Any]) -> None:

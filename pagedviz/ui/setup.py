@@ -42,7 +42,7 @@ def draw_setup(run: RecordedRun) -> None:
                 args=(run.key.scenario,),
                 width="stretch",
             )
-        if not run.key.file:
+        if run.key.is_scenario:
             _draw_form(run)
 
 
