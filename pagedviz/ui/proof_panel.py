@@ -37,7 +37,8 @@ def draw_proof(view: View, theme: Theme, row: DeltaGenerator) -> None:
     if truths:
         table = draw_table(_HEADS, [_row(truth, names) for truth in truths], numbers=5)
     else:
-        table = '<div class="panel"><p>This step computed nothing, so there is nothing to compare</p></div>'
+        nothing = "This step computed nothing, so there is nothing to compare"
+        table = f'<div class="panel"><p>{nothing}</p></div>'
     st.html(f'<div class="panel" data-testid="proof"><h2>{head}</h2></div>{table}')
     st.fragment(_sweep, run_every=_EVERY_SECONDS)(view.run.key, view.run.trace.num_steps)
 
@@ -96,8 +97,8 @@ def sweep_html(swept: Swept) -> str:
     told = ""
     if swept.broken is not None:
         told = (
-            f"<b>Rule 8 is broken</b> from step {swept.broken.step} on, first in "
-            f"seq:{swept.broken.seq_id:d}"
+            f"<b>Rule 8 is broken</b>, first at step {swept.broken.step}: seq:"
+            f"{swept.broken.seq_id:d} is off by {swept.broken.error:.2g}"
         )
     elif swept.num_done:
         so_far = "" if swept.num_done == swept.num_steps else " so far"
@@ -105,7 +106,8 @@ def sweep_html(swept: Swept) -> str:
     ended = "" if swept.ended is None else f'<p class="quiet">{escape(swept.ended)}</p>'
     share = 100 * swept.num_done / max(swept.num_steps, 1)
     return (
-        '<div class="panel part sweep" data-testid="sweep"><h3>The whole run, in the background</h3>'
+        '<div class="panel part sweep" data-testid="sweep">'
+        "<h3>The whole run, in the background</h3>"
         f'<div class="sweepbar" role="img" aria-label="{share:.0f} % of the steps compared">'
         f'<i style="width:{share:.1f}%"></i></div>'
         f"<p>{words}</p><p>{told}</p>{ended}</div>"

@@ -33,26 +33,28 @@ def replay_of(run: RecordedRun, step: int) -> Replay:
     header = run.trace.header
     if header.model != MODEL_NAME:
         raise ConfigError(
-            "this trace was recorded with another model or none, so its keys, values and attention "
-            "cannot be computed here"
+            "this trace was recorded with another model or none, so its keys, values, attention "
+            "and logits cannot be computed here"
         )
     if step > STEP_LIMIT:
         raise ConfigError(
-            f"this is step {step}; keys, values and attention are computed up to step {STEP_LIMIT}"
+            f"this is step {step}; what was not recorded is computed up to step {STEP_LIMIT}"
         )
     if run.is_growing:
         raise ConfigError(
-            "keys, values and attention are computed when the recording has ended or was stopped"
+            "keys, values, attention and logits are computed when the recording has ended or was "
+            "stopped"
         )
     return _replay(run.key, run.trace.num_steps, run.trace)
 
 
 @st.cache_resource(show_spinner=False, max_entries=_KEPT)
 def _replay(key: RunKey, num_steps: int, _trace: Trace) -> Replay:
-    return _new_replay(key, _trace)
+    return new_replay(key, _trace)
 
 
-def _new_replay(key: RunKey, trace: Trace) -> Replay:
+def new_replay(key: RunKey, trace: Trace) -> Replay:
+    """An engine of its own that repeats a run. As `Replay` raises."""
     model, profile = _parts(key)
     return Replay(trace, model, profile=profile)
 
@@ -79,10 +81,11 @@ def truths_of(run: RecordedRun, step: int) -> tuple[Truth, ...]:
 
 @st.cache_resource(show_spinner=False, max_entries=_TRUTHS_KEPT)
 def _truths(key: RunKey, num_steps: int, step: int, _replay: Replay) -> tuple[Truth, ...]:
-    return check_recorded_step(_replay, step, _dense)
+    return check_recorded_step(_replay, step, dense)
 
 
-def _dense(token_ids: Sequence[int], adapter: str | None) -> NDArray[np.float32]:
+def dense(token_ids: Sequence[int], adapter: str | None) -> NDArray[np.float32]:
+    """[T, vocab], without pages."""
     return dense_logits(bundled_model(), token_ids, adapter=adapter)
 
 
@@ -96,4 +99,4 @@ def sweep_of(run: RecordedRun) -> Swept:
 
 @st.cache_resource(show_spinner=False, max_entries=_SWEEPS_KEPT)
 def _sweep(key: RunKey, num_steps: int, _trace: Trace) -> Sweep:
-    return Sweep(num_steps, lambda: _new_replay(key, _trace), _dense)
+    return Sweep(num_steps, lambda: new_replay(key, _trace), dense)

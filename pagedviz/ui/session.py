@@ -278,7 +278,8 @@ def open_scenario(name: str) -> None:
 
 
 def open_fault(name: str, step: int) -> None:
-    """Show the run of a fault's workload on the Step screen, at a step of it."""
+    """Show the run of a fault's workload on the Step screen, at the end of a step of it; before
+    the first one if it is negative."""
     state = view()
     try:
         run = recorded_run(fault_key(name))
@@ -286,7 +287,8 @@ def open_fault(name: str, step: int) -> None:
         state.problems = (f"Not opened: {error}",)
         return
     state.run, state.problems, state.bookmarks = run, (), ()
-    state.go(Moment(max(0, min(step, run.trace.num_steps - 1))))
+    last = run.trace.num_steps - 1
+    state.go(Moment(0, 0) if step < 0 else Moment(min(step, last)))
     state.wanted_screen = "step"
 
 

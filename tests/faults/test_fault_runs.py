@@ -22,24 +22,18 @@ def recorded(fault: Fault, is_faulty: bool) -> FaultRun:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_a_recorded_fault_is_found_where_the_examination_finds_it(fault: Fault) -> None:
+def test_a_fault_is_recorded_as_it_was_examined_and_found_in_the_same_step(fault: Fault) -> None:
     examination = examine(fault, "words", MODEL)
     trace = recorded(fault, is_faulty=True).trace
-    broken = [
+    step, first = next(
         (step, event)
         for step in range(trace.num_steps)
         for event in trace.events(step)
         if isinstance(event, InvariantViolated)
-    ]
-    step, first = broken[0]
+    )
     assert step == examination.damage
     assert first.rule == fault.rules_for(fault.words)[0]
-
-
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_without_its_fault_the_run_is_the_healthy_one(fault: Fault) -> None:
-    examination = examine(fault, "words", MODEL)
-    run = recorded(fault, is_faulty=False)
-    assert run.ended is None
-    events = [run.trace.events(step) for step in range(run.trace.num_steps)]
+    healthy = recorded(fault, is_faulty=False)
+    assert healthy.ended is None
+    events = [healthy.trace.events(step) for step in range(healthy.trace.num_steps)]
     assert events == [step.events for step in examination.healthy.steps]
