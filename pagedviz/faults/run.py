@@ -41,7 +41,7 @@ _ON_THE_WAY = (6, 10, 11)
 def fault_scenario(fault: Fault, is_faulty: bool) -> Scenario:
     """The requests of a fault's workload on the bundled model; what else it does, the run does."""
     asks = [command for command in fault.words.commands if isinstance(command, Ask)]
-    title = f"{'Faulty' if is_faulty else 'Healthy'} engine: {fault.title}"
+    title = f"{'Faulty' if is_faulty else 'Healthy'}: {fault.title}"
     return Scenario(
         name=f"{FAULTY if is_faulty else HEALTHY}{fault.name}",
         title=title,

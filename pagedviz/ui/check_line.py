@@ -22,7 +22,7 @@ def draw_check_line(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="checkline"):
         st.html(
             f'<div class="panel checked" data-testid="checked">'
-            f"{check_words(run.checked, run.trace.num_steps, broken)}</div>",
+            f"<p>{check_words(run.checked, run.trace.num_steps, broken)}</p></div>",
             width="content",
         )
         if broken is not None:
@@ -41,6 +41,24 @@ def draw_check_line(view: View) -> None:
                 on_change=_toggled,
                 help="Pausing makes the recording of a big pool a little faster",
             )
+
+
+def check_chip(view: View) -> str:
+    """The same in a few words, as HTML for the end of the title row."""
+    checked, broken = view.run.checked, first_violation(view.run.trace)
+    if broken is not None:
+        words = f"rule {broken.event.rule} broken at step {broken.moment.step}"
+    elif checked is None or not checked.num_steps:
+        words = "rules not checked"
+    else:
+        is_full = checked.coverage == "full"
+        covered = f"{checked.mean_us:.0f} \u00b5s a step" if is_full else checked.coverage
+        words = f"rules hold \u00b7 {covered}"
+    is_broken = " broken" if broken is not None else ""
+    return (
+        f'<div class="position"><span class="chip rules{is_broken}" data-testid="rules" '
+        f'title="What the live check of the rules found and took on average">{words}</span></div>'
+    )
 
 
 def _toggled() -> None:

@@ -32,7 +32,7 @@ def draw_violation(view: View, theme: Theme) -> None:
     with st.container(key="violation"):
         st.html(violation_html(found, page_id, touches, place_of, num_hues))
         with st.container(horizontal=True, gap="small", key="violation ways"):
-            for line in touches:
+            for line in reversed(touches):
                 moment = line.moment
                 st.button(
                     f"Go to {moment.step}.{moment.event}",

@@ -6,9 +6,10 @@ import pytest
 
 from pagedviz.engine.events import InvariantViolated
 from pagedviz.engine.live_checker import LiveChecker
-from pagedviz.faults import FAULTS, Fault, examine
+from pagedviz.faults import FAULTS, Fault
 from pagedviz.faults.run import FaultRun
 from pagedviz.model import load_tiny
+from tests.faults.test_faults import examined
 
 MODEL = load_tiny()
 
@@ -23,7 +24,7 @@ def recorded(fault: Fault, is_faulty: bool) -> FaultRun:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_is_recorded_as_it_was_examined_and_found_in_the_same_step(fault: Fault) -> None:
-    examination = examine(fault, "words", MODEL)
+    examination = examined(fault.name, "words")
     trace = recorded(fault, is_faulty=True).trace
     step, first = next(
         (step, event)

@@ -80,7 +80,7 @@ def test_a_fault_opens_on_the_step_screen_at_its_violation(fault: Fault) -> None
     app = opened("step", scenario=f"fault-{fault.name}", step=str(step), event=str(event))
     assert not app.warning and not app.error
     shown = words(app)
-    assert f"Faulty engine: {fault.title}" in shown
+    assert f"Faulty: {fault.title}" in shown
     assert f"Rule {broken.event.rule} is broken: " in shown
     assert query(app, "scenario") == f"fault-{fault.name}"
 

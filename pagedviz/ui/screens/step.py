@@ -14,7 +14,7 @@ import streamlit as st
 from pagedviz.ui import session
 from pagedviz.ui.board import draw_board
 from pagedviz.ui.charts import draw_charts
-from pagedviz.ui.check_line import draw_check_line
+from pagedviz.ui.check_line import check_chip, draw_check_line
 from pagedviz.ui.frame import frame_style, presenter_style
 from pagedviz.ui.markdown import plain
 from pagedviz.ui.messages import draw_messages
@@ -51,7 +51,7 @@ def _draw_moment(key: RunKey, is_growing: bool) -> None:
     theme = THEMES.get(st.context.theme.type or "", LIGHT)
     alone = presenter_style() if view.looking.presenter else ""
     st.html(frame_style() + panel_style() + alone)
-    draw_title_row(view)
+    draw_title_row(view, check_chip(view))
     draw_messages(view)
     with st.container(key="boardplace"):
         draw_board(_MOMENT)

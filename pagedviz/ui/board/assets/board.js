@@ -222,7 +222,7 @@ class Board {
   #halt(moment) {
     this.owed = [];
     this.#move(moment);
-    setText(this.status, "Stopped: a rule is broken here");
+    setText(this.status, "Stopped: a rule is broken here; what led to it stands below");
     return true;
   }
 
