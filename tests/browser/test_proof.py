@@ -41,10 +41,10 @@ def test_a_fault_run_stops_at_the_violation(page: Page, app_url: str) -> None:
     page.keyboard.press("ArrowRight")  # it stops once
     is_at(page, step + 1, "end")
     expect(panel).to_have_count(0, timeout=PATIENCE)
-    for way in ("n", " "):
+    for way in ("n", " "):  # there is no copy to run to, but a violation before the end
         page.keyboard.press("Home")
         is_at(page, 0, "end")
-        page.get_by_label("Run until").select_option("finish")
+        page.get_by_label("Run until").select_option("copy")
         page.get_by_test_id("speed").select_option("10")
         page.get_by_test_id("sentence").click()  # away from the fields, which take keys
         page.keyboard.press(way)
