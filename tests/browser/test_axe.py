@@ -95,7 +95,7 @@ def test_what_opens_over_the_board(wide: Page, app_url: str, key: str, panel: st
     expect(wide.locator("dialog[open]")).to_have_count(0)
 
 
-@pytest.mark.parametrize("panel", ["page", "what-if", "proof", "none"])
+@pytest.mark.parametrize("panel", ["page", "what-if", "none"])
 def test_the_panels(wide: Page, app_url: str, panel: str) -> None:
     """Attention is there when none was chosen, so it was looked at with the Step screen."""
     open_screen(wide, app_url, panel=panel, **MISS)
