@@ -44,6 +44,8 @@ def test_a_fault_run_stops_at_the_violation(page: Page, app_url: str) -> None:
     for way in ("n", " "):  # there is no copy to run to, but a violation before the end
         page.keyboard.press("Home")
         is_at(page, 0, "end")
+        page.wait_for_url(re.compile("step=0&"))
+        settled(page)
         page.get_by_label("Run until").select_option("copy")
         page.get_by_test_id("speed").select_option("10")
         page.keyboard.press(way)
