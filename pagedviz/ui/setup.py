@@ -15,7 +15,7 @@ from typing import Any
 
 import streamlit as st
 
-from pagedviz.scenarios import Scenario
+from pagedviz.scenarios import Scenario, scenario_names
 from pagedviz.ui import session
 from pagedviz.ui.markdown import plain
 from pagedviz.ui.runs import RecordedRun, RunKey
@@ -51,9 +51,16 @@ def draw_setup(run: RecordedRun) -> None:
                 args=(run.key.scenario,),
                 width="stretch",
             )
-        if not run.key.file:
+        if run.key.is_scenario:
             # What is typed draws the sidebar anew, and nothing else.
             st.fragment(_draw_fields)(run.key)
+        else:
+            st.button(
+                "Open a scenario, with settings",
+                on_click=session.open_scenario,
+                args=(scenario_names()[0],),
+                width="stretch",
+            )
 
 
 def _draw_fields(key: RunKey) -> None:

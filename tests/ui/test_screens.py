@@ -79,12 +79,12 @@ def test_every_screen_opens_at_any_address(screen: str, link: dict[str, str]) ->
     assert app.query_params["scenario"] == link.get("scenario", "growing")
 
 
-@pytest.mark.parametrize("panel", ["attention", "page", "what-if", "none"])
+@pytest.mark.parametrize("panel", ["attention", "page", "what-if", "proof", "none"])
 def test_every_panel_opens_and_stays_in_the_address(panel: str) -> None:
     app = opened("step", scenario="shared_prompt", step="20", panel=panel)
     assert "panel" not in app.query_params or query(app, "panel") == panel
     assert ("panel" in app.query_params) == (panel != "attention")
-    charts = {"attention": 4, "page": 5, "what-if": 2, "none": 2}
+    charts = {"attention": 4, "page": 5, "what-if": 2, "proof": 2, "none": 2}
     assert len(app.get("plotly_chart")) == charts[panel]
 
 
