@@ -35,8 +35,8 @@ def draw_title_row(view: View, position: str | None = None) -> None:
 
 
 def _choice(view: View) -> None:
-    # A field of its own for each visit: after Back the browser may still say what was chosen in the
-    # one that stood here before.
+    # A field of its own for each visit: after Back the browser may still say what was chosen in one
+    # that stood here before, and Streamlit takes that for news.
     key = f"scenario, visit {view.visit}"
     is_other = not view.run.key.is_scenario
     st.selectbox(
@@ -49,13 +49,13 @@ def _choice(view: View) -> None:
         else "Leave this engine for a scenario",
         key=key,
         on_change=_chosen,
-        args=(key,),
+        args=(key, view.visit),
         label_visibility="collapsed",
         width=270,
     )
 
 
-def _chosen(key: str) -> None:
+def _chosen(key: str, visit: int) -> None:
     name = session.field(key)
-    if name is not None:
+    if name is not None and visit == session.view().visit:
         session.open_scenario(name)
