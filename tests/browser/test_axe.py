@@ -138,12 +138,17 @@ def test_the_other_screens(wide: Page, app_url: str, screen: str) -> None:
     assert in_both_themes(wide) == []
 
 
-def test_the_sidebar(page: Page, app_url: str) -> None:
+@pytest.mark.parametrize(
+    ("link", "button"),
+    [(MISS, "Apply"), ({"scenario": "fault-doubled-token"}, "Open a scenario")],
+    ids=["of a scenario", "of a faulty engine"],
+)
+def test_the_sidebar(page: Page, app_url: str, link: dict[str, str], button: str) -> None:
     """In a window of its own, because a window remembers that it is open."""
     page.set_viewport_size({"width": 1280, "height": 720})
-    open_screen(page, app_url, **MISS)
+    open_screen(page, app_url, **link)
     page.get_by_test_id("stExpandSidebarButton").click()
-    expect(page.get_by_role("button", name=re.compile("^Apply"))).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile(f"^{button}"))).to_be_visible()
     settled(page)
     still(page)  # it slides in, and axe would measure it half transparent
     assert in_both_themes(page) == []
