@@ -24,7 +24,7 @@ help:  ## this list
 app: $(VENV)/.app  ## start the app and print its address
 	@$(RUN) -m pagedviz app
 
-test: $(VENV)/.dev  ## all tests but browser, package and long random ones; under two minutes
+test: $(VENV)/.dev  ## all tests but browser, package and long random ones; two to three minutes
 	$(PYTEST) $(PARALLEL) -m "not browser and not package and not soak"
 
 test-browser: $(VENV)/.dev  ## the app in Chromium (Debian: apt-get install chromium)

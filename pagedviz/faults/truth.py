@@ -24,9 +24,8 @@ from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.sub_batches import sub_batches
 from pagedviz.faults.model_tap import ModelTap
 from pagedviz.model import LanguageModel, dense_logits
+from pagedviz.trace.truth import TRUTH, TRUTH_RULE
 
-TRUTH = 8
-TRUTH_NAME = "truth"
 READS = 11
 
 
@@ -103,7 +102,7 @@ def untrue_logits(model: LanguageModel, tap: ModelTap, histories: Histories) -> 
 
 
 def _untrue(message: str, seq_id: int) -> Violation:
-    return Violation(TRUTH, TRUTH_NAME, message, seq_id=seq_id)
+    return Violation(TRUTH_RULE, TRUTH.name, message, seq_id=seq_id)
 
 
 def unplanned_reads(tap: ModelTap, histories: Histories, after: Snapshot) -> Iterator[Violation]:
