@@ -15,7 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from pagedviz.views.theme import DARK, LIGHT
-from tests.browser.test_screens import ALL, open_screen, settled
+from tests.browser.test_screens import ALL, board_is_drawn, open_screen, settled
 
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 STREAMLITS = [
@@ -70,6 +70,7 @@ def in_both_themes(page: Page, within: str | None = None) -> list[str]:
         expect(app).to_have_css("background-color", rgb(theme.background))
         if page.get_by_test_id("board").count():
             expect(page.get_by_test_id("board")).to_have_attribute("data-theme", theme.name)
+            board_is_drawn(page)
         if page.locator(".panel").count():
             expect(page.locator(".panel").first).to_have_css("color", rgb(theme.text))
         settled(page)

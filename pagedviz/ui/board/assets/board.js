@@ -349,7 +349,7 @@ class Board {
     this.queues = h("div", { class: "queues" });
     this.sequences = new SequenceList(this.run, this.numHues);
     this.pool = overview.detail === "slots" ? new PoolCells(overview, this.numHues) : new PoolCanvas(overview, this.numHues);
-    this.poolTitle = h("h2");
+    this.poolTitle = h("h2", {}, "Page pool");
     this.host = h("span", { class: "host", data: { testid: "host" } });
     this.host.hidden = !overview.host;
     this.next = h("p", { class: "next" });

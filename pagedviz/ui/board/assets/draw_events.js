@@ -8,7 +8,7 @@ export class EventList {
   constructor(run, go) {
     this.run = run;
     this.go = go;
-    this.title = h("h2");
+    this.title = h("h2", {}, "Events");
     this.list = h("ol", { class: "events", tabindex: 0, "aria-label": "Events of this step" });
     this.element = h("section", { class: "strip", "aria-label": "Events" }, this.title, this.list);
     this.rows = [];
