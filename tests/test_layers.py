@@ -46,7 +46,9 @@ LAYERS = {
     "pagedviz/views": layer(
         "numpy pandas plotly", *READ_MODELS, "pagedviz.trace", "pagedviz.views"
     ),
-    "pagedviz/faults": layer("numpy", "pagedviz.engine", "pagedviz.model", "pagedviz.faults"),
+    "pagedviz/faults": layer(
+        "numpy", "pagedviz.engine", "pagedviz.model", "pagedviz.trace", "pagedviz.faults"
+    ),
     "pagedviz/ui": layer("numpy pandas streamlit", *BELOW_UI, "pagedviz.views", "pagedviz.ui"),
     # The command line starts the web server, but only `app` pays for loading it.
     "pagedviz/cli": layer("numpy", *BELOW_UI, "pagedviz.cli", "pagedviz.ui.launch"),

@@ -7,6 +7,7 @@ looking changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import NamedTuple
 
@@ -21,12 +22,14 @@ Page = tuple[int | None, ...]
 
 
 class Audited(NamedTuple):
-    """The parts of an engine that the rules are about."""
+    """The parts of an engine that the rules are about. reads: how many slots attention has read for
+    each sequence in this step, as the model told."""
 
     num_steps: int
     block_manager: BlockManager
     sequences: SequenceManager
     scheduler: Scheduler
+    reads: Mapping[int, int] | None = None
 
 
 class Roll:

@@ -117,6 +117,15 @@ class Unwritten(NamedTuple):
     fill: int
 
 
+class Overread(NamedTuple):
+    """Attention of `seq_id` read `num_read` slots where only `stop` tokens were computed or
+    scheduled."""
+
+    seq_id: int
+    num_read: int
+    stop: int
+
+
 class Unplanned(NamedTuple):
     """A write of other tokens than those scheduled; `planned` = (start, num_tokens)."""
 
@@ -127,12 +136,21 @@ class Unplanned(NamedTuple):
 
 
 class StepFacts:
-    def __init__(self, start: StepStart, events: Iterable[Emitted]) -> None:
+    """reads: how many slots the model says that attention has read for each sequence; one that it
+    says nothing about has read what it had computed."""
+
+    def __init__(
+        self,
+        start: StepStart,
+        events: Iterable[Emitted],
+        reads: Mapping[int, int] | None = None,
+    ) -> None:
         self.misplanned: list[Scheduled] = []
         self.exhausted: list[LookedUp] = []
         self.overwritten: list[Overwritten] = []
         self.shared_writes: list[SharedWrite] = []
         self.unwritten: list[Unwritten] = []
+        self.overread: list[Overread] = []
         self.unplanned: list[Unplanned] = []
         self.hits: dict[int, int] = {}
         """page_id -> the sequence that hit it last in this step."""
@@ -149,6 +167,7 @@ class StepFacts:
         self._hashes_before = start.hashes
         self._tables = dict(start.tables)
         self._has_forks = start.has_forks
+        self._reads = reads
         self._computed = dict(start.computed)
         self._known = dict(start.known)
         self._planned: dict[int, tuple[int, int]] = {}
@@ -213,6 +232,7 @@ class StepFacts:
             or self.overwritten
             or self.shared_writes
             or self.unwritten
+            or self.overread
             or self.unplanned
         )
 
@@ -330,8 +350,11 @@ class StepFacts:
             self._set_fill(table[index], min(self._size, stop - index * self._size))
 
     def _read(self) -> None:
-        size, fills, tables = self._size, self.fills, self._tables
+        size, fills, tables, reads = self._size, self.fills, self._tables, self._reads
         for seq_id, stop in self._readers:
+            if reads and reads.get(seq_id, stop) > stop:
+                self.overread.append(Overread(seq_id, reads[seq_id], stop))
+                stop = reads[seq_id]
             table = tables.get(seq_id, ())
             num_full, rest = divmod(stop, size)
             try:

@@ -23,7 +23,7 @@ from pagedviz.trace.step_logits import StepLogits
 
 TRUTH_RULE = 8
 TRUTH = Rule(
-    "paged equals dense",
+    "truth",
     "The logits computed through the pages are those of a plain dense computation of the same "
     "tokens.",
 )
