@@ -7,6 +7,9 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 VENV ?= .venv
 RUN := $(VENV)/bin/python
 PYTEST := $(RUN) -m pytest
+# One process a core; whoever is idle takes tests from the others. `make WORKERS=0 test` runs in one.
+WORKERS ?= auto
+PARALLEL := -n $(WORKERS) --maxprocesses 8 --dist worksteal
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
 TYPED := pagedviz/engine pagedviz/model pagedviz/trace pagedviz/views pagedviz/faults
 
@@ -21,17 +24,17 @@ help:  ## this list
 app: $(VENV)/.app  ## start the app and print its address
 	@$(RUN) -m pagedviz app
 
-test: $(VENV)/.dev  ## all tests but browser, package and long random ones; under two minutes
-	$(PYTEST) -m "not browser and not package and not soak"
+test: $(VENV)/.dev  ## all tests but browser, package and long random ones; two to three minutes
+	$(PYTEST) $(PARALLEL) -m "not browser and not package and not soak"
 
 test-browser: $(VENV)/.dev  ## the app in Chromium (Debian: apt-get install chromium)
-	$(PYTEST) -m browser
+	$(PYTEST) $(PARALLEL) -m browser
 
 test-package: $(VENV)/.dev  ## pip install into a clean environment, started from another folder
 	$(PYTEST) -m package
 
 soak: $(VENV)/.dev  ## the random tests with all their cases
-	PAGEDVIZ_SOAK=1 $(PYTEST) -m "soak or random or hypothesis"
+	PAGEDVIZ_SOAK=1 $(PYTEST) $(PARALLEL) -m "soak or random or hypothesis"
 
 check: $(VENV)/.dev  ## formatting, lint, types, import rules
 	$(RUN) -m ruff format --check .

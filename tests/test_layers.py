@@ -47,7 +47,12 @@ LAYERS = {
         "numpy pandas plotly", *READ_MODELS, "pagedviz.trace", "pagedviz.views"
     ),
     "pagedviz/faults": layer(
-        "numpy", "pagedviz.engine", "pagedviz.model", "pagedviz.trace", "pagedviz.faults"
+        "numpy",
+        "pagedviz.engine",
+        "pagedviz.model",
+        "pagedviz.trace",
+        "pagedviz.scenarios",
+        "pagedviz.faults",
     ),
     "pagedviz/ui": layer("numpy pandas streamlit", *BELOW_UI, "pagedviz.views", "pagedviz.ui"),
     # The command line starts the web server, but only `app` pays for loading it.

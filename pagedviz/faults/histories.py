@@ -1,12 +1,17 @@
-"""The tokens of every sequence, and those behind each row of logits, from events alone.
+"""Rule 8 of an engine that may be faulty: the tokens of every sequence, from events alone, and
+whether its tokens and logits are those.
 
-Invariant: the history of a sequence is what was submitted and sampled, never what the engine says
-it has.
+Invariants: the history of a sequence is what was submitted and sampled, never what the engine says
+it has; logits are compared with a dense pass over that history, which knows no pages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pagedviz.engine.engine import StepOutcome
 from pagedviz.engine.events import (
@@ -18,8 +23,9 @@ from pagedviz.engine.events import (
 )
 from pagedviz.engine.invariants import Violation
 from pagedviz.engine.snapshot import Snapshot
+from pagedviz.model import LanguageModel, dense_logits
 from pagedviz.trace.step_logits import StepLogits
-from pagedviz.trace.truth import TRUTH, TRUTH_RULE
+from pagedviz.trace.truth import TRUTH, TRUTH_RULE, check_logits
 
 
 class Histories:
@@ -49,15 +55,23 @@ class Histories:
                 case _:
                     pass
 
-    def logits(self, step: int, outcome: StepOutcome) -> tuple[StepLogits, ...]:
-        """What the step followed last has computed; none without a model."""
+    def untrue_logits(
+        self, step: int, outcome: StepOutcome, model: LanguageModel
+    ) -> Iterator[Violation]:
+        """Rule 8. The logits of the step followed last are those of a plain dense pass of `model`
+        over each sequence's history."""
         if outcome.logits is None:
-            return ()
-        rows = zip(outcome.plan.sequences, outcome.logits, strict=True)
-        return tuple(
+            return
+        found = [
             StepLogits(step, s.number, self._computed[s.number], self._adapters[s.number], logits)
-            for s, logits in rows
-        )
+            for s, logits in zip(outcome.plan.sequences, outcome.logits, strict=True)
+        ]
+        for truth in check_logits(found, partial(_dense, model)):
+            violated = truth.violated
+            if violated is not None:
+                yield Violation(
+                    TRUTH_RULE, TRUTH.name, violated.message, violated.page_id, violated.seq_id
+                )
 
     def untrue_tokens(self, after: Snapshot) -> Iterator[Violation]:
         """Rule 8. A sequence has the tokens that were submitted and sampled, in that order."""
@@ -71,3 +85,9 @@ class Histories:
                     "submitted and sampled",
                     seq_id=sequence.seq_id,
                 )
+
+
+def _dense(
+    model: LanguageModel, token_ids: Sequence[int], adapter: str | None
+) -> NDArray[np.float32]:
+    return dense_logits(model, token_ids, adapter=adapter)

@@ -7,13 +7,9 @@ what happened in it is judged, for it has no end state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from pagedviz.engine.engine import Engine, StepOutcome
 from pagedviz.engine.errors import PagedVizError
@@ -35,8 +31,7 @@ from pagedviz.engine.step_facts import StepFacts, StepStart
 from pagedviz.faults.fault import Part, broken_attention, broken_profile
 from pagedviz.faults.histories import Histories
 from pagedviz.faults.workload import Abort, Ask, Command, Fork, Tokens, Workload
-from pagedviz.model import LanguageModel, ModelError, dense_logits
-from pagedviz.trace.truth import TRUTH, TRUTH_RULE, check_logits
+from pagedviz.model import LanguageModel, ModelError
 
 
 class PlayedStep(NamedTuple):
@@ -167,20 +162,9 @@ class Play:
                 reserves_prompts=self.engine.scheduler.reserves_prompts,
                 reads=reads,
             )
-            found += self._untrue_logits(outcome)
+            if self.model is not None:
+                found += self._histories.untrue_logits(len(self.steps), outcome, self.model)
         return found + list(self._histories.untrue_tokens(after))
-
-    def _untrue_logits(self, outcome: StepOutcome) -> Iterator[Violation]:
-        model = self.model
-        if model is None:
-            return
-        step_logits = self._histories.logits(len(self.steps), outcome)
-        for truth in check_logits(step_logits, partial(_dense, model)):
-            violated = truth.violated
-            if violated is not None:
-                yield Violation(
-                    TRUTH_RULE, TRUTH.name, violated.message, violated.page_id, violated.seq_id
-                )
 
     def _digest(self) -> bytes:
         pool, digest = self.engine.block_manager.pool, blake2b(digest_size=8)
@@ -226,12 +210,6 @@ class Play:
             root = self.steps[-1].after.sequence(root.parent_id)
         asks = {c.name: c.prompt for c in self.workload.commands if isinstance(c, Ask)}
         return asks[root.name]
-
-
-def _dense(
-    model: LanguageModel, token_ids: Sequence[int], adapter: str | None
-) -> NDArray[np.float32]:
-    return dense_logits(model, token_ids, adapter=adapter)
 
 
 def _letter(token_id: int) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 from pagedviz.engine.engine import StepOutcome
 from pagedviz.engine.errors import ConfigError
+from pagedviz.engine.live_checker import LiveChecker
 from pagedviz.engine.sequence import Sequence, check_token_ids
 from pagedviz.scenarios.change import Change
 from pagedviz.scenarios.run import ScenarioModel, ScenarioRun
@@ -42,6 +43,8 @@ class BranchRun(ScenarioRun):
         model_name: str | None,
         parent: Trace,
         changes: SequenceOf[Change],
+        *,
+        checker: LiveChecker | None = None,
     ) -> None:
         self.changes = tuple(changes)
         self.leaves_at = changes[-1].step
@@ -61,6 +64,7 @@ class BranchRun(ScenarioRun):
             model_name,
             forced={script.name: script.output for script in forced},
             more_settings={WHAT_IF: [change.as_json() for change in changes]},
+            checker=checker,
         )
         # Which request a sequence answers: one with a new text answers that of the old one.
         self._request_of = {request.name: request for request in self.scenario.requests}

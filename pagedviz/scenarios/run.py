@@ -17,6 +17,7 @@ from pagedviz.engine.engine import Engine, StepOutcome
 from pagedviz.engine.errors import ConfigError
 from pagedviz.engine.ids import SeqId
 from pagedviz.engine.language_model import LanguageModel
+from pagedviz.engine.live_checker import LiveChecker
 from pagedviz.engine.profiles import Profile
 from pagedviz.engine.requests import check_forks
 from pagedviz.engine.sequence import Sequence, check_token_ids
@@ -47,7 +48,8 @@ class ScenarioModel(LanguageModel, Protocol):
 class ScenarioRun:
     """model_name: what the trace says about the model. forced: by name of a request, its first
     output tokens, taken instead of sampling. more_settings: joins `scenario_settings` in the trace.
-    profile: other parts of the engine than the scenario names.
+    profile: other parts of the engine than the scenario names. checker: of the engine's rules; what
+    it finds broken is in the trace.
 
     Raises ConfigError for tokens or adapters the model does not have, requests beyond its context
     or the pool, and a pool of more than MAX_POOL_BYTES.
@@ -62,9 +64,11 @@ class ScenarioRun:
         forced: Mapping[str, SequenceOf[int]] | None = None,
         more_settings: Mapping[str, Any] | None = None,
         profile: Profile | None = None,
+        checker: LiveChecker | None = None,
     ) -> None:
         self.scenario = scenario
         self.model = model
+        self.checker = checker
         self.seq_ids: dict[str, SeqId] = {}
         """Of the requests submitted so far, by name."""
         _check_adapters(scenario, model)
@@ -89,12 +93,17 @@ class ScenarioRun:
                 kv=KvShape(model.num_layers, model.num_kv_heads, model.head_dim, _FLOAT_BYTES),
             )
         )
-        self.engine = Engine(config, model, self._recorder.emit, profile=profile)
+        self.engine = Engine(config, model, self._recorder.emit, checker, profile=profile)
 
     @property
     def trace(self) -> Trace:
         """What was recorded so far; it grows with the run."""
         return self._recorder.trace
+
+    @property
+    def ended(self) -> str | None:
+        """Why no step can follow although not everything has finished; None of a healthy engine."""
+        return None
 
     @property
     def is_done(self) -> bool:
@@ -107,9 +116,14 @@ class ScenarioRun:
         for request in [r for r in self._pending if self._is_due(r, step)]:
             self._submit(request)
             self._pending.remove(request)
+        if self.checker is not None:
+            self.checker.more_arrivals = bool(self._pending)
         outcome = self.engine.step()
-        self._recorder.end_step(self._logprobs(outcome))
+        self._end_step(outcome)
         return outcome
+
+    def _end_step(self, outcome: StepOutcome) -> None:
+        self._recorder.end_step(self._logprobs(outcome))
 
     def _logprobs(self, outcome: StepOutcome) -> Mapping[int, SequenceOf[tuple[int, float]]]:
         """What the trace is to keep of a step's candidates, by sequence."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -134,7 +135,17 @@ def load_scenario(name_or_path: str | Path) -> Scenario:
                 f"there is no scenario {show(name)}{suggest(name, scenario_names())} "
                 "(or the path of a .toml file)"
             )
-        path = FOLDER / f"{name}.toml"
+        return _bundled_scenario(name)
+    return _read_scenario(path)
+
+
+@cache
+def _bundled_scenario(name: str) -> Scenario:
+    """Read once: a server asks for all of them whenever somebody does something."""
+    return _read_scenario(FOLDER / f"{name}.toml")
+
+
+def _read_scenario(path: Path) -> Scenario:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)

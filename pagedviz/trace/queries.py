@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pagedviz.engine.events import (
     Event,
+    InvariantViolated,
     PageAllocated,
     PageCopied,
     PageReleased,
@@ -148,7 +149,7 @@ class PageMoment(NamedTuple):
 
 def page_history(trace: Trace, page_id: int) -> tuple[PageMoment, ...]:
     """Every event that changed the page, in order: handed out, shared, hashed, written,
-    released, evicted."""
+    released, evicted; and every broken rule that names it."""
     return _histories(trace).get(page_id, ())
 
 
@@ -158,7 +159,11 @@ def _histories(trace: Trace) -> dict[int, tuple[PageMoment, ...]]:
     reducer = Reducer(trace.header.num_pages, trace.header.block_size)
     for step, record in enumerate(trace.steps):
         for number, event in enumerate(record.events, start=1):
-            for page_id in touched_pages(reducer, event):
+            pages = touched_pages(reducer, event)
+            if isinstance(event, InvariantViolated) and event.page_id is not None:
+                is_there = event.page_id < trace.header.num_pages
+                pages = (event.page_id,) if is_there else ()
+            for page_id in pages:
                 entry = PageMoment(Moment(step, number), event)
                 histories.setdefault(page_id, []).append(entry)
             reducer.apply(event)

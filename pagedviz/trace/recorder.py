@@ -24,6 +24,11 @@ class Recorder:
         self._events: list[Emitted] = []
         self.emit: Emit = self._events.append
 
+    @property
+    def open_events(self) -> list[Emitted]:
+        """Those of the step that is not closed yet: what is changed there is recorded so."""
+        return self._events
+
     def end_step(self, logprobs: Mapping[int, Sequence[tuple[int, float]]] | None = None) -> None:
         """Close the step. `logprobs`: per sequence (token_id, log probability), the best first;
         kept to four decimals, what a file keeps too."""

@@ -28,6 +28,7 @@ from pagedviz.engine.events import (
     SlotsWritten,
 )
 from pagedviz.engine.ids import SeqId
+from pagedviz.engine.profiles import Profile
 from pagedviz.engine.sampling import SamplingParams
 from pagedviz.engine.sub_batches import sub_batches
 from pagedviz.trace.attention_tap import AttentionModel, AttentionTap, Weights
@@ -76,10 +77,18 @@ class _Running(NamedTuple):
 
 class Replay:
     """Raises ConfigError if the trace does not tell its settings or tokens, or needs a pool of more
-    than MAX_POOL_BYTES. `model`: the one it was recorded with, None if there was none."""
+    than MAX_POOL_BYTES. `model`: the one it was recorded with, None if there was none. `profile`:
+    other parts than those of the profile that its settings name, if it was recorded with such."""
 
-    def __init__(self, trace: Trace, model: AttentionModel | None = None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        model: AttentionModel | None = None,
+        *,
+        profile: Profile | None = None,
+    ) -> None:
         self.trace = trace
+        self._profile = profile
         self._tap = None if model is None else AttentionTap(model)
         self._lock = RLock()
         self._attention: tuple[int, dict[int, SequenceAttention]] | None = None
@@ -88,7 +97,7 @@ class Replay:
     def _begin(self) -> None:
         self._num_steps = self.trace.num_steps
         self._scripts = scripts(self.trace)
-        self._live = _start(self.trace, self._tap)
+        self._live = _start(self.trace, self._tap, self._profile)
         pool = self._live.engine.block_manager.pool
         num_bytes = pool.memory_bytes if self._tap is not None else 0
         if num_bytes > MAX_POOL_BYTES:
@@ -277,13 +286,13 @@ def last_computed(trace: Trace, moment: Moment, seq_id: int) -> int | None:
     return None
 
 
-def _start(trace: Trace, tap: AttentionTap | None) -> _Running:
+def _start(trace: Trace, tap: AttentionTap | None, profile: Profile | None) -> _Running:
     settings = trace.header.settings
     if settings is None:
         raise ConfigError("this trace does not tell its engine's settings: it cannot be run again")
     events: list[Emitted] = []
     emit = events.append
-    return _Running(Engine(settings, tap, emit), events, emit)
+    return _Running(Engine(settings, tap, emit, profile=profile), events, emit)
 
 
 def _copy(running: _Running) -> _Running:

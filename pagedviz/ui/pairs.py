@@ -16,7 +16,7 @@ import streamlit as st
 from pagedviz.scenarios import Scenario
 from pagedviz.trace.trace import Trace
 from pagedviz.ui.messages import FORM_WORDS
-from pagedviz.ui.runs import RecordedRun, recorded_run, varied_key
+from pagedviz.ui.runs import RecordedRun, fault_key, recorded_run, varied_key
 from pagedviz.ui.session import View
 from pagedviz.views.comparison import Comparison, compare_runs
 from pagedviz.views.words import TokenText
@@ -62,6 +62,19 @@ def settings_pair(view: View) -> Pair:
     right = recorded_run(varied_key(left.key, settings), step)
     words = [setting_words(one.scenario, other.scenario) for one, other in _both_ways(left, right)]
     return Pair(left, right, *words)
+
+
+def fault_pair(view: View) -> Pair:
+    """The run of a fault's workload on screen, and the one with the fault turned off, or on.
+    PagedVizError, ModelError."""
+    left = view.run
+    fault = left.key.fault
+    assert fault is not None
+    is_faulty = left.key.is_faulty
+    step = view.moment.step + view.looking.past_end
+    right = recorded_run(fault_key(fault.name, not is_faulty), step)
+    words = (f"fault on: {fault.title}", "fault off: the healthy engine")
+    return Pair(left, right, *(words if is_faulty else words[::-1]))
 
 
 def _both_ways(

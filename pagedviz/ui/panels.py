@@ -1,4 +1,4 @@
-"""The panels under the board: attention, one page in full, what if. They follow the cursor.
+"""The panels under the board: attention, one page in full, what if, proof. They follow the cursor.
 
 Invariants: a panel that is not chosen costs nothing; they follow where the board rests, not every
 step; what a panel cannot show is a sentence in its place.
@@ -17,6 +17,7 @@ from pagedviz.ui import session
 from pagedviz.ui.attention_panel import draw_attention
 from pagedviz.ui.markdown import plain
 from pagedviz.ui.page_panel import draw_page
+from pagedviz.ui.proof_panel import draw_proof
 from pagedviz.ui.selection import PANELS
 from pagedviz.ui.session import View
 from pagedviz.ui.what_if_panel import draw_what_if
@@ -26,6 +27,7 @@ _TITLES = {
     "attention": "Attention",
     "page": "Page",
     "what if": "What if",
+    "proof": "Proof",
     "none": "Nothing",
 }
 _CHARTS_HELP = "Plotly charts here and in the panels: a browser loads 4.7 MB for the first one"
@@ -36,6 +38,7 @@ _DRAW: dict[str, Draw] = {
     "attention": draw_attention,
     "page": draw_page,
     "what if": draw_what_if,
+    "proof": draw_proof,
 }
 
 

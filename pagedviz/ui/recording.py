@@ -20,6 +20,18 @@ from pagedviz.scenarios import ScenarioRun
 from pagedviz.trace.trace import Trace
 
 
+class Checked(NamedTuple):
+    """What the live check of the rules did while a run was recorded: measured, so it is no part of
+    the trace. num_steps: checked ones. coverage: as LiveChecker tells. mean_us, last_us: what a
+    check took, None before the first."""
+
+    num_steps: int
+    coverage: str
+    mean_us: float | None
+    last_us: float | None
+    is_paused: bool
+
+
 class Recorded(NamedTuple):
     """What there is at a moment. is_growing: more steps will follow by themselves. can_go_on:
     somebody has stopped it. ended: why there is no more, although not everything has finished."""
@@ -28,6 +40,7 @@ class Recorded(NamedTuple):
     is_growing: bool = False
     can_go_on: bool = False
     ended: str | None = None
+    checked: Checked | None = None
 
 
 class Recording:
@@ -44,6 +57,10 @@ class Recording:
         self._is_stopped = False
         self._ended: str | None = None
         self._known: Recorded | None = None
+        self._checker = run.checker
+        self._num_checked = 0
+        self._check_us = 0.0
+        self._last_us: float | None = None
 
     @property
     def num_steps(self) -> int:
@@ -98,6 +115,7 @@ class Recording:
                 and known.trace.num_steps == self.num_steps
                 and known.is_growing == self.is_growing
                 and known.can_go_on == (run is not None and self._is_stopped)
+                and known.checked == self.checked
             )
             if known is None or not is_same:
                 if self.is_growing:
@@ -111,8 +129,31 @@ class Recording:
                 else:
                     self._trace.scan()
                     known = Recorded(self._trace, ended=self._ended)
-                self._known = known
+                self._known = known = known._replace(checked=self.checked)
             return known
+
+    @property
+    def checked(self) -> Checked | None:
+        """None if nobody checks."""
+        checker = self._checker
+        if checker is None:
+            return None
+        mean = self._check_us / self._num_checked if self._num_checked else None
+        return Checked(self._num_checked, checker.coverage, mean, self._last_us, checker.is_paused)
+
+    def pause_check(self, is_paused: bool) -> None:
+        """Whether the steps that are still to be recorded go unchecked."""
+        with self._lock:
+            if self._checker is not None:
+                (self._checker.pause if is_paused else self._checker.resume)()
+
+    def _count_check(self) -> None:
+        checker = self._checker
+        if checker is not None and checker.last_cost_us is not None:
+            self._num_checked += 1
+            self._last_us = checker.last_cost_us
+            self._check_us += checker.last_cost_us
+            checker.last_cost_us = None  # of a big pool not every step is checked
 
     def _set_stopped(self, is_stopped: bool) -> None:
         with self._lock:
@@ -125,8 +166,11 @@ class Recording:
                 return
             if not run.is_done:
                 run.step()
+                self._count_check()
             all_came = len(run.seq_ids) == self._num_requests
-            if run.is_done:
+            if run.ended is not None:
+                self._end(run.ended)
+            elif run.is_done:
                 self._end(None)
             elif self.num_steps >= self._limit:
                 self._end(_limit_sentence(run, self._limit))

@@ -16,10 +16,14 @@ _EVERY_SECONDS = 1.0
 
 def draw_recording(view: View) -> None:
     """In the title row."""
-    if view.run.is_growing:
-        st.fragment(_growing, run_every=_EVERY_SECONDS)(view.run.key)
-    elif view.run.can_go_on:
-        with st.container(horizontal=True, vertical_alignment="center", width="content"):
+    if not (view.run.is_growing or view.run.can_go_on):
+        return
+    with st.container(horizontal=True, vertical_alignment="center", width="content"):
+        # Only the words are drawn again and again: a button must not go away under a press.
+        if view.run.is_growing:
+            st.fragment(_growing, run_every=_EVERY_SECONDS)(view.run.key)
+            st.button("Stop", key="stop recording", type="tertiary", on_click=session.stop_growing)
+        else:
             st.caption(f"Recording was stopped at step {view.run.trace.num_steps - 1}")
             st.button(
                 "Go on", key="go on recording", type="tertiary", on_click=session.go_on_growing
@@ -31,6 +35,4 @@ def _growing(key: RunKey) -> None:
     if not recording.is_growing:
         session.catch_up()
         st.rerun()
-    with st.container(horizontal=True, vertical_alignment="center", width="content"):
-        st.caption(f"Recording ahead: step {recording.num_steps - 1}")
-        st.button("Stop", key="stop recording", type="tertiary", on_click=session.stop_growing)
+    st.caption(f"Recording ahead: step {recording.num_steps - 1}")

@@ -6,15 +6,26 @@ made it, and no further than STEP_LIMIT, since every step costs everybody's time
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
 from pagedviz.engine.errors import ConfigError
+from pagedviz.engine.profiles import Profile
+from pagedviz.faults.run import fault_model, fault_profile
+from pagedviz.model import LanguageModel, dense_logits
 from pagedviz.trace.replay import Replay
 from pagedviz.trace.trace import Trace
-from pagedviz.ui.runs import MODEL_NAME, RecordedRun, RunKey, bundled_model
+from pagedviz.trace.truth import Truth, check_recorded_step
+from pagedviz.ui.runs import MODEL_NAME, RecordedRun, RunKey, bundled_model, work_on
+from pagedviz.ui.sweeps import Sweep, Swept
 
 STEP_LIMIT = 1000
 _KEPT = 8
+_TRUTHS_KEPT = 512
+_SWEEPS_KEPT = 8
 
 
 def replay_of(run: RecordedRun, step: int) -> Replay:
@@ -22,20 +33,70 @@ def replay_of(run: RecordedRun, step: int) -> Replay:
     header = run.trace.header
     if header.model != MODEL_NAME:
         raise ConfigError(
-            "this trace was recorded with another model or none, so its keys, values and attention "
-            "cannot be computed here"
+            "this trace was recorded with another model or none, so its keys, values, attention "
+            "and logits cannot be computed here"
         )
     if step > STEP_LIMIT:
         raise ConfigError(
-            f"this is step {step}; keys, values and attention are computed up to step {STEP_LIMIT}"
+            f"this is step {step}; what was not recorded is computed up to step {STEP_LIMIT}"
         )
     if run.is_growing:
         raise ConfigError(
-            "keys, values and attention are computed when the recording has ended or was stopped"
+            "keys, values, attention and logits are computed when the recording has ended or was "
+            "stopped"
         )
     return _replay(run.key, run.trace.num_steps, run.trace)
 
 
 @st.cache_resource(show_spinner=False, max_entries=_KEPT)
 def _replay(key: RunKey, num_steps: int, _trace: Trace) -> Replay:
-    return Replay(_trace, bundled_model())
+    return new_replay(key, _trace)
+
+
+def new_replay(key: RunKey, trace: Trace) -> Replay:
+    """An engine of its own that repeats a run. As `Replay` raises."""
+    model, profile = _parts(key)
+    return Replay(trace, model, profile=profile)
+
+
+def _parts(key: RunKey) -> tuple[LanguageModel, Profile | None]:
+    """What a run was made with: a faulty one has to be made by the same faulty engine again."""
+    fault = key.fault
+    if fault is None:
+        return bundled_model(), None
+    return (
+        fault_model(fault, key.is_faulty, bundled_model()),
+        fault_profile(fault, key.is_faulty),
+    )
+
+
+# ---- rule 8 ------------------------------------------------------------------------------------
+
+
+def truths_of(run: RecordedRun, step: int) -> tuple[Truth, ...]:
+    """How far the paged logits of a step are from dense ones. Raises as `replay_of` does."""
+    replay = replay_of(run, step)
+    return _truths(run.key, run.trace.num_steps, step, replay)
+
+
+@st.cache_resource(show_spinner=False, max_entries=_TRUTHS_KEPT)
+def _truths(key: RunKey, num_steps: int, step: int, _replay: Replay) -> tuple[Truth, ...]:
+    return check_recorded_step(_replay, step, dense)
+
+
+def dense(token_ids: Sequence[int], adapter: str | None) -> NDArray[np.float32]:
+    """[T, vocab], without pages."""
+    return dense_logits(bundled_model(), token_ids, adapter=adapter)
+
+
+def sweep_of(run: RecordedRun) -> Swept:
+    """What the sweep of a run has found by now; it goes on while somebody asks."""
+    sweep = _sweep(run.key, run.trace.num_steps, run.trace)
+    found = sweep.look()
+    work_on(sweep)
+    return found
+
+
+@st.cache_resource(show_spinner=False, max_entries=_SWEEPS_KEPT)
+def _sweep(key: RunKey, num_steps: int, _trace: Trace) -> Sweep:
+    return Sweep(num_steps, lambda: new_replay(key, _trace), dense)

@@ -31,13 +31,14 @@ def main() -> None:
     """The whole app."""
     _settings("pagedviz")
     first = next(iter(SCREENS))
-    st.navigation(
-        [
-            st.Page(_shower(name), title=SCREENS[name][0], url_path=name, default=name == first)
-            for name in SCREENS
-        ],
-        position="top",
-    ).run()
+    screens = {
+        name: st.Page(_shower(name), title=SCREENS[name][0], url_path=name, default=name == first)
+        for name in SCREENS
+    }
+    chosen = st.navigation(list(screens.values()), position="top")
+    if (wanted := session.taken_to()) is not None:
+        st.switch_page(screens[wanted])
+    chosen.run()
 
 
 def alone(name: str) -> None:

@@ -2,7 +2,8 @@
 
 Invariants: a scenario as it comes is recorded whole before it is shown; a changed one is shown with
 its first steps and recorded further by the worker; what is handed out is shared and only read; what
-differs from a scenario is part of a run's key, so equal settings share a run.
+differs from a scenario is part of a run's key, so equal settings share a run; the rules are checked
+after every step that is recorded.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from pagedviz.engine.errors import ConfigError, ScenarioError
+from pagedviz.engine.live_checker import LiveChecker
+from pagedviz.faults import Fault, find_fault
+from pagedviz.faults.run import FAULTY, HEALTHY, FaultRun
 from pagedviz.model import LanguageModel, load_tiny
 from pagedviz.scenarios import (
     BranchRun,
@@ -29,9 +33,9 @@ from pagedviz.scenarios import (
 )
 from pagedviz.scenarios.scenario import ENGINE_KEYS
 from pagedviz.trace.trace import Trace
-from pagedviz.ui.recording import Recorded, Recording
+from pagedviz.ui.recording import Checked, Recorded, Recording
 from pagedviz.ui.server_limits import limits
-from pagedviz.ui.worker import Worker
+from pagedviz.ui.worker import Job, Worker
 from pagedviz.views.words import TokenText, numbered
 
 MODEL_NAME = "tiny"
@@ -46,7 +50,8 @@ _CHANGED_RUNS_KEPT = 24
 class RunKey(NamedTuple):
     """overrides: JSON of `Scenario.overrides`, "{}" for a scenario as it comes. changes: JSON of
     what is different from some step on, in order; "[]" for a run that is no branch. file: what an
-    opened trace file is told apart by; such a run is its visitor's alone."""
+    opened trace file is told apart by; such a run is its visitor's alone. The workload of a fault
+    is a run too: scenario is `fault-` and the fault's name, or `healthy-` and it."""
 
     scenario: str
     overrides: str = "{}"
@@ -60,6 +65,23 @@ class RunKey(NamedTuple):
     @property
     def is_branch(self) -> bool:
         return self.changes != "[]"
+
+    @property
+    def fault(self) -> Fault | None:
+        """Whose workload this is, with the fault or without. UnknownFault."""
+        for start in (FAULTY, HEALTHY):
+            if self.scenario.startswith(start) and not self.file:
+                return find_fault(self.scenario.removeprefix(start))
+        return None
+
+    @property
+    def is_faulty(self) -> bool:
+        return self.scenario.startswith(FAULTY) and not self.file
+
+    @property
+    def is_scenario(self) -> bool:
+        """One that can be run with other settings."""
+        return not self.file and self.fault is None
 
     @property
     def parent(self) -> RunKey:
@@ -78,7 +100,8 @@ class RunKey(NamedTuple):
 class RecordedRun:
     """context: tokens the model can hold. ended: why the recording stopped before everything had
     finished, in one sentence. is_growing: more is being recorded; `trace` stays as it is all the
-    same. can_go_on: somebody has stopped that."""
+    same. can_go_on: somebody has stopped that. checked: by whom the rules were checked while it was
+    recorded; None if it was recorded elsewhere."""
 
     key: RunKey
     scenario: Scenario
@@ -88,6 +111,7 @@ class RecordedRun:
     ended: str | None
     is_growing: bool = False
     can_go_on: bool = False
+    checked: Checked | None = None
 
     @property
     def version(self) -> tuple[int, bool]:
@@ -108,6 +132,8 @@ class RecordedRun:
 def key_for(scenario: str, overrides: Mapping[str, Any], changes: Iterable[Change] = ()) -> RunKey:
     """The key of a bundled scenario with changed settings, or of a branch of it. ScenarioError,
     ConfigError."""
+    if scenario.startswith((FAULTY, HEALTHY)):
+        return _fault_key(scenario, overrides, changes)
     if scenario not in scenario_names():
         # load_scenario would also read files of the server, which an address may not ask for.
         raise ScenarioError(
@@ -118,12 +144,32 @@ def key_for(scenario: str, overrides: Mapping[str, Any], changes: Iterable[Chang
     return RunKey(scenario, _json(dict(changed.overrides)), _json(items))
 
 
+def fault_key(name: str, is_faulty: bool = True) -> RunKey:
+    """The run of a fault's workload, with the fault or without. UnknownFault."""
+    return RunKey(f"{FAULTY if is_faulty else HEALTHY}{find_fault(name).name}")
+
+
+def _fault_key(scenario: str, overrides: Mapping[str, Any], changes: Iterable[Change]) -> RunKey:
+    if overrides or any(True for _ in changes):
+        raise ScenarioError(
+            f"{scenario[:40]} runs the workload of a fault as it is: leave the settings out"
+        )
+    key = RunKey(scenario)
+    fault = key.fault
+    assert fault is not None
+    return fault_key(fault.name, key.is_faulty)  # it may have been called by its number
+
+
 def varied_key(key: RunKey, settings: Mapping[str, Any]) -> RunKey:
     """The run of a key with other settings of the engine: the same workload, and of a branch the
     same changes at the same steps. ScenarioError, ConfigError."""
     if key.file:
         raise ScenarioError(
             "a run that comes from a file cannot be run with other settings: choose a scenario"
+        )
+    if not key.is_scenario:
+        raise ScenarioError(
+            "the workload of a fault cannot be run with other settings: choose a scenario"
         )
     for name in settings:
         if name not in ENGINE_KEYS:
@@ -158,6 +204,10 @@ def stop_recording(key: RunKey) -> None:
     recording_of(key).stop()
 
 
+def pause_check(key: RunKey, is_paused: bool) -> None:
+    recording_of(key).pause_check(is_paused)
+
+
 def go_on_recording(key: RunKey) -> None:
     recording = recording_of(key)
     recording.go_on()
@@ -182,6 +232,11 @@ def _changed_recording(key: RunKey) -> Recording:
     return recording
 
 
+def work_on(job: Job) -> None:
+    """Do it in the background, beside the recordings."""
+    _worker().add(job)
+
+
 @st.cache_resource(show_spinner=False)
 def _worker() -> Worker:
     return Worker()
@@ -194,6 +249,12 @@ def bundled_model() -> LanguageModel:
 
 
 def _begin(key: RunKey) -> Recording:
+    fault = key.fault
+    if fault is not None:
+        faulty = FaultRun(
+            fault, bundled_model(), MODEL_NAME, is_faulty=key.is_faulty, checker=LiveChecker()
+        )
+        return Recording(faulty, min(limits().recorded_steps, fault.words.max_steps))
     scenario = apply_settings(load_scenario(key.scenario), json.loads(key.overrides))
     changes = parse_changes(json.loads(key.changes))
     for settings in ({"num_pages": scenario.engine.num_pages}, *(c.settings for c in changes)):
@@ -206,9 +267,11 @@ def _begin(key: RunKey) -> Recording:
     model = bundled_model()
     if key.is_branch:
         parent = recorded_run(key.parent, changes[-1].step).trace
-        run: ScenarioRun = BranchRun(scenario, model, MODEL_NAME, parent, changes)
+        run: ScenarioRun = BranchRun(
+            scenario, model, MODEL_NAME, parent, changes, checker=LiveChecker()
+        )
     else:
-        run = ScenarioRun(scenario, model, MODEL_NAME)
+        run = ScenarioRun(scenario, model, MODEL_NAME, checker=LiveChecker())
     return Recording(run, limits().recorded_steps)
 
 
@@ -227,4 +290,5 @@ def as_recorded(key: RunKey, scenario: Scenario, recorded: Recorded) -> Recorded
         ended=recorded.ended,
         is_growing=recorded.is_growing,
         can_go_on=recorded.can_go_on,
+        checked=recorded.checked,
     )

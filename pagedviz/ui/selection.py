@@ -19,7 +19,7 @@ from typing import Any
 from pagedviz.ui.server_limits import limits
 
 MAX_WITH_CHARS = 2_000
-PANELS = ("attention", "page", "what if", "none")
+PANELS = ("attention", "page", "what if", "proof", "none")
 WORKLOADS = ("words", "books")
 _MOST_CHARS = 40
 

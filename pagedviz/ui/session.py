@@ -25,8 +25,10 @@ from pagedviz.ui.links import Link, make_link, other_state, read_link
 from pagedviz.ui.runs import (
     RecordedRun,
     RunKey,
+    fault_key,
     go_on_recording,
     key_for,
+    pause_check,
     recorded_run,
     stop_recording,
     varied_key,
@@ -42,23 +44,31 @@ MORE_STEPS = 64
 class View:
     """moment: where the board rests. went_to: where the last command sent it, number go_id.
     by_event: one press was one event when it was sent there.
+    visit: counts the runs that were shown one after the other.
     problems: sentences for the visitor, gone with the next command. looking: at what in the panels
-    and on the other screens. published: what was last written into the address."""
+    and on the other screens. published: what was last written into the address.
+    wanted_screen: by its name, where a command leads."""
 
     run: RecordedRun
     moment: Moment
     went_to: Moment
     by_event: bool = False
     go_id: int = 0
+    visit: int = 0
     bookmarks: tuple[Bookmark, ...] = ()
     problems: tuple[str, ...] = ()
     looking: Selection = dataclasses.field(default_factory=Selection)
     published: dict[str, str] = dataclasses.field(default_factory=dict)
+    wanted_screen: str | None = None
 
     @property
     def run_name(self) -> str:
         """Differs between runs and says nothing else."""
         return self.run.key.short
+
+    def show(self, run: RecordedRun) -> None:
+        self.run = run
+        self.visit += 1
 
     def go(self, moment: Moment) -> None:
         self.moment = self.went_to = moment
@@ -97,7 +107,8 @@ def follow_address() -> None:
     if is_ours or "file" in parameters or _address() != state.published:
         return
     there = _opened(parameters)
-    state.run, state.problems, state.bookmarks = there.run, there.problems, there.bookmarks
+    state.show(there.run)
+    state.problems, state.bookmarks = there.problems, there.bookmarks
     state.go(there.moment)
     state.looking = there.looking
 
@@ -131,9 +142,21 @@ def moment_link() -> dict[str, str]:
     )
 
 
-def field(key: str) -> Any:
-    """What a widget holds."""
-    return st.session_state[key]
+def field(key: str, otherwise: Any = None) -> Any:
+    """What a widget holds; of one that was never drawn, `otherwise`."""
+    return st.session_state.get(key, otherwise)
+
+
+def fields_of(key: RunKey) -> str:
+    """What the keys of the fields of a run begin with."""
+    return f"{key.short}/"
+
+
+def _forget_fields(key: RunKey) -> None:
+    """Drop what was typed about a run: whoever comes back to it finds it as it is."""
+    for name in list(st.session_state):
+        if isinstance(name, str) and name.startswith(fields_of(key)):
+            del st.session_state[name]
 
 
 def set_field(key: str, value: object) -> None:
@@ -273,6 +296,43 @@ def open_scenario(name: str) -> None:
     _show(name, {})
 
 
+def open_fault(name: str, step: int) -> None:
+    """Show the run of a fault's workload on the Step screen, at the end of a step of it; before
+    the first one if it is negative."""
+    state = view()
+    try:
+        run = recorded_run(fault_key(name))
+    except (PagedVizError, ModelError) as error:
+        state.problems = (f"Not opened: {error}",)
+        return
+    state.show(run)
+    state.problems, state.bookmarks = (), ()
+    last = run.trace.num_steps - 1
+    state.go(Moment(0, 0) if step < 0 else Moment(min(step, last)))
+    state.wanted_screen = "step"
+
+
+def taken_to() -> str | None:
+    """The screen that a command leads to; asked once."""
+    state: View | None = st.session_state.get("view")
+    if state is None:
+        return None
+    wanted, state.wanted_screen = state.wanted_screen, None
+    return wanted
+
+
+def check_rules(is_on: bool) -> None:
+    """Whether the rules are checked in the steps of the run on screen still to be recorded."""
+    pause_check(view().run.key, not is_on)
+    catch_up()
+
+
+def show_page(page_id: int) -> None:
+    """Open the panel of a page."""
+    looking = view().looking
+    looking.panel, looking.page = "page", page_id
+
+
 def apply(overrides: Mapping[str, Any]) -> None:
     """Run the scenario on screen with these settings instead; on an error nothing changes."""
     _show(view().run.key.scenario, overrides)
@@ -313,7 +373,8 @@ def refuse(problem: str) -> None:
 def open_file(run: RecordedRun) -> None:
     """Show a trace that this visitor has opened."""
     state = view()
-    state.run, state.problems, state.bookmarks = run, (), run.trace.header.bookmarks
+    state.show(run)
+    state.problems, state.bookmarks = (), run.trace.header.bookmarks
     state.go(Moment(0))
 
 
@@ -331,6 +392,7 @@ def _show(name: str, overrides: Mapping[str, Any], changes: Iterable[Change] = (
     there = _start(run) if is_beyond else Moment(state.moment.step)
     if run.key != state.run.key:
         state.bookmarks = ()
-    state.run = run
+        _forget_fields(state.run.key)
+    state.show(run)
     state.go(there)
     return True

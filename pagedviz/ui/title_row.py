@@ -17,7 +17,7 @@ def draw_title_row(view: View, position: str | None = None) -> None:
     run = view.run
     is_edited = run.key.is_changed and not run.key.is_branch
     with st.container(horizontal=True, vertical_alignment="center", key="title"):
-        if run.key.file:
+        if not run.key.is_scenario:
             st.html(draw_title(run.scenario.title, is_changed=False), width="content")
         _choice(view)
         draw_branch(view)
@@ -35,23 +35,27 @@ def draw_title_row(view: View, position: str | None = None) -> None:
 
 
 def _choice(view: View) -> None:
-    key = f"scenario of {view.run.key.short}"
-    is_file = bool(view.run.key.file)
+    # A field of its own for each visit: after Back the browser may still say what was chosen in one
+    # that stood here before, and Streamlit takes that for news.
+    key = f"scenario, visit {view.visit}"
+    is_other = not view.run.key.is_scenario
     st.selectbox(
         "Scenario",
         scenario_names(),
         format_func=lambda name: load_scenario(name).title,
-        index=None if is_file else scenario_names().index(view.run.key.scenario),
-        placeholder="Leave the file for a scenario",
+        index=None if is_other else scenario_names().index(view.run.key.scenario),
+        placeholder="Leave the file for a scenario"
+        if view.run.key.file
+        else "Leave this engine for a scenario",
         key=key,
         on_change=_chosen,
-        args=(key,),
+        args=(key, view.visit),
         label_visibility="collapsed",
         width=270,
     )
 
 
-def _chosen(key: str) -> None:
+def _chosen(key: str, visit: int) -> None:
     name = session.field(key)
-    if name is not None:
+    if name is not None and visit == session.view().visit:
         session.open_scenario(name)

@@ -37,6 +37,9 @@ def draw_what_if(view: View, theme: Theme, row: DeltaGenerator) -> None:
     if run.key.file:
         st.caption("A trace from a file is only looked at: open a scenario to change something")
         return
+    if not run.key.is_scenario:
+        st.caption("The workload of a fault runs as it is: open a scenario to change something")
+        return
     step = next_step(view.moment)
     settings = settings_at(run.trace.header, min(step, run.trace.num_steps - 1))
     if step >= run.trace.num_steps or settings is None:

@@ -1,7 +1,8 @@
-"""One thread for the whole server that records runs further while people look at their start.
+"""One thread for the whole server that works on while people look at what is there: it records
+runs further and compares logits.
 
-Invariants: runs take turns, so a long one does not keep the others waiting; a run that nobody
-keeps any more is not recorded further; there is no thread while there is nothing to do.
+Invariants: jobs take turns, so a long one does not keep the others waiting; one that nobody
+keeps any more is dropped; there is no thread while there is nothing to do.
 """
 
 from __future__ import annotations
@@ -9,26 +10,36 @@ from __future__ import annotations
 import time
 from collections import deque
 from threading import Lock, Thread
+from typing import Protocol
 from weakref import ReferenceType, ref
-
-from pagedviz.ui.recording import Recording
 
 TURN_SECONDS = 0.01
 # Between two turns requests get their way: only one thread computes at a time.
 _PAUSE_SECONDS = 0.005
 
 
+class Job(Protocol):
+    """What is done a turn at a time: a Recording, a Sweep. is_growing: there is more to do."""
+
+    @property
+    def is_growing(self) -> bool: ...
+
+    def turn(self, seconds: float) -> bool:
+        """Work so long, and whether there is more to do."""
+        ...
+
+
 class Worker:
     def __init__(self) -> None:
         self._lock = Lock()
-        self._queue: deque[ReferenceType[Recording]] = deque()
+        self._queue: deque[ReferenceType[Job]] = deque()
         self._thread: Thread | None = None
 
-    def add(self, recording: Recording) -> None:
-        """Record it to its end, beside those already there."""
+    def add(self, job: Job) -> None:
+        """Do it to its end, beside those already there."""
         with self._lock:
-            if recording.is_growing and all(there() is not recording for there in self._queue):
-                self._queue.append(ref(recording))
+            if job.is_growing and all(there() is not job for there in self._queue):
+                self._queue.append(ref(job))
         self.start()
 
     def start(self) -> None:
@@ -40,14 +51,14 @@ class Worker:
                 self._thread.start()
 
     def turn(self, seconds: float = TURN_SECONDS) -> bool:
-        """Some steps of the run whose turn it is; False if there was none."""
+        """Some steps of the job whose turn it is; False if there was none."""
         with self._lock:
             if not self._queue:
                 self._thread = None
                 return False
             reference = self._queue.popleft()
-        recording = reference()
-        if recording is not None and recording.turn(seconds):
+        job = reference()
+        if job is not None and job.turn(seconds):
             with self._lock:
                 self._queue.append(reference)
         return True

@@ -11,17 +11,30 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.recording import left_this_machine
 from tests.serving import running_app
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = Path("/usr/bin/chromium")
+# What is waited for comes in its own time on a busy machine; only a failing test waits this long.
+expect.set_options(timeout=60_000)
+# Chromium keeps the last list only, so this is Playwright's own and two more: for each window
+# Chromium draws the suggestions of its address bar in two pages of their own, which takes a fifth
+# of a test's time and is never seen.
+WITHOUT = (
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
+    *("HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding"),
+    *("ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints"),
+    *("NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch"),
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),
+)
 # Without the last four, Chromium itself looks for Google's servers when it starts.
 FLAGS = [
     "--no-sandbox",  # root may not have one
     "--disable-gpu",
+    f"--disable-features={','.join(WITHOUT)}",
     "--no-first-run",
     "--disable-quic",
     "--disable-background-networking",

@@ -15,18 +15,22 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from pagedviz.views.theme import DARK, LIGHT
-from tests.browser.test_screens import open_screen, settled
+from tests.browser.test_screens import ALL, open_screen, settled
 
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 STREAMLITS = [
     # The box around its file picker has a role and a name at once; what is in it is sound.
     '[data-testid="stFileUploaderDropzone"]',
 ]
+SHADOW_HOST = '[data-testid="stBidiComponentIsolated"]'
 MISS = {"scenario": "shared_prompt", "step": "16", "event": "6"}
 
 
-def violations(page: Page) -> list[str]:
+def violations(page: Page, within: str | None = None) -> list[str]:
+    """within: an element of the board; None is the whole page."""
     context: Any = {"exclude": [[selector] for selector in STREAMLITS]}
+    if within is not None:
+        context["include"] = [{"fromShadowDom": [SHADOW_HOST, within]}]
     options = {"resultTypes": ["violations"], "runOnly": TAGS}
     found = Axe().run(page, context=context, options=options).response["violations"]
     return [
@@ -38,7 +42,7 @@ def violations(page: Page) -> list[str]:
 
 @pytest.fixture(scope="module")
 def wide(browser: Browser, app_url: str) -> Iterator[Page]:
-    """One window for all tests here; it changes its theme without being loaded again."""
+    """One window for the tests here; it changes its theme without being loaded again."""
     context = browser.new_context(viewport={"width": 1280, "height": 720})
     yield context.new_page()
     context.close()
@@ -49,7 +53,15 @@ def rgb(color: str) -> str:
     return f"rgb({', '.join(str(int(color[i : i + 2], 16)) for i in (1, 3, 5))})"
 
 
-def in_both_themes(page: Page) -> list[str]:
+def still(page: Page) -> None:
+    """Nothing is on its way in or out any more."""
+    page.wait_for_function(
+        "document.getAnimations().every((one) => one.playState !== 'running'"
+        " || one.effect.getComputedTiming().iterations === Infinity)"
+    )
+
+
+def in_both_themes(page: Page, within: str | None = None) -> list[str]:
     found = []
     for scheme, theme in (("dark", DARK), ("light", LIGHT)):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
@@ -61,7 +73,7 @@ def in_both_themes(page: Page) -> list[str]:
         if page.locator(".panel").count():
             expect(page.locator(".panel").first).to_have_css("color", rgb(theme.text))
         settled(page)
-        found += [f"{scheme} {violation}" for violation in violations(page)]
+        found += [f"{scheme} {violation}" for violation in violations(page, within)]
     return found
 
 
@@ -74,45 +86,46 @@ def test_a_page_without_names_is_found_out(browser: Browser) -> None:
 
 
 def test_the_step_screen(wide: Page, app_url: str) -> None:
-    open_screen(wide, app_url, **MISS)
+    open_screen(wide, app_url, **ALL, **MISS)
     assert in_both_themes(wide) == []
+
+
+def test_what_opens_over_the_board(wide: Page, app_url: str) -> None:
+    open_screen(wide, app_url, **MISS)
+    for key, panel in (
+        ("?", "key-sheet"),
+        ("/", "search-panel"),
+        ("b", "bookmarks"),
+        ("t", "table-panel"),
+    ):
+        wide.keyboard.press(key)
+        expect(wide.locator("dialog[open]")).to_have_attribute("data-testid", panel)
+        if panel == "search-panel":
+            wide.get_by_test_id("query").fill("p3")
+            expect(wide.get_by_test_id("watch")).to_be_visible()
+        # The board behind it is looked at without one.
+        assert in_both_themes(wide, "dialog[open]") == [], panel
+        wide.keyboard.press("Escape")
+        expect(wide.locator("dialog[open]")).to_have_count(0)
 
 
 @pytest.mark.parametrize(
-    ("key", "panel"),
-    [("?", "key-sheet"), ("/", "search-panel"), ("b", "bookmarks"), ("t", "table-panel")],
+    ("scenario", "step", "event", "panel", "charts"),
+    [("samples", "1", "1", "page", "on"), ("swap", "6", "5", "none", "off")],
+    ids=["copies and a page", "a host pool and no panel"],
 )
-def test_what_opens_over_the_board(wide: Page, app_url: str, key: str, panel: str) -> None:
-    if not wide.get_by_test_id("board").count():
-        open_screen(wide, app_url, **MISS)
-    wide.keyboard.press(key)
-    expect(wide.locator("dialog[open]")).to_have_attribute("data-testid", panel)
-    if panel == "search-panel":
-        wide.get_by_test_id("query").fill("p3")
-        expect(wide.get_by_test_id("watch")).to_be_visible()
-    assert in_both_themes(wide) == []
-    wide.keyboard.press("Escape")
-    expect(wide.locator("dialog[open]")).to_have_count(0)
-
-
-@pytest.mark.parametrize("panel", ["page", "what-if", "none"])
-def test_the_panels(wide: Page, app_url: str, panel: str) -> None:
-    """Attention is there when none was chosen, so it was looked at with the Step screen."""
-    open_screen(wide, app_url, panel=panel, **MISS)
-    assert in_both_themes(wide) == []
-
-
-@pytest.mark.parametrize(("scenario", "step", "event"), [("samples", "1", "1"), ("swap", "6", "5")])
 def test_copies_and_a_host_pool(
-    wide: Page, app_url: str, scenario: str, step: str, event: str
+    wide: Page, app_url: str, scenario: str, step: str, event: str, panel: str, charts: str
 ) -> None:
-    open_screen(wide, app_url, scenario=scenario, step=step, event=event)
+    """Attention was looked at with the Step screen."""
+    link = {"scenario": scenario, "step": step, "event": event}
+    open_screen(wide, app_url, panel=panel, charts=charts, **link)
     assert in_both_themes(wide) == []
 
 
-def test_a_branch_and_a_message(wide: Page, app_url: str) -> None:
+def test_a_branch_a_message_and_the_panel_of_what_if(wide: Page, app_url: str) -> None:
     what_if = '[{"step":20,"settings":{"chunk_size":8}}]'
-    open_screen(wide, app_url, scenario="thrash", step="999", what_if=what_if)
+    open_screen(wide, app_url, scenario="thrash", step="999", what_if=what_if, panel="what-if")
     expect(wide.get_by_text("is not recorded")).to_be_visible()
     assert in_both_themes(wide) == []
 
@@ -125,11 +138,17 @@ def test_the_other_screens(wide: Page, app_url: str, screen: str) -> None:
     assert in_both_themes(wide) == []
 
 
-def test_the_sidebar(wide: Page, app_url: str) -> None:
-    """Last, because a window remembers that it is open."""
-    open_screen(wide, app_url, **MISS)
-    wide.get_by_test_id("stExpandSidebarButton").click()
-    expect(wide.get_by_role("button", name=re.compile("^Apply"))).to_be_visible()
-    settled(wide)
-    wide.wait_for_timeout(500)  # it slides in, and axe would measure it half transparent
-    assert in_both_themes(wide) == []
+@pytest.mark.parametrize(
+    ("link", "button"),
+    [(MISS, "Apply"), ({"scenario": "fault-doubled-token"}, "Open a scenario")],
+    ids=["of a scenario", "of a faulty engine"],
+)
+def test_the_sidebar(page: Page, app_url: str, link: dict[str, str], button: str) -> None:
+    """In a window of its own, because a window remembers that it is open."""
+    page.set_viewport_size({"width": 1280, "height": 720})
+    open_screen(page, app_url, **link)
+    page.get_by_test_id("stExpandSidebarButton").click()
+    expect(page.get_by_role("button", name=re.compile(f"^{button}"))).to_be_visible()
+    settled(page)
+    still(page)  # it slides in, and axe would measure it half transparent
+    assert in_both_themes(page) == []

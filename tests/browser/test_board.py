@@ -11,8 +11,9 @@ from playwright.sync_api import Page, WebSocket, expect
 
 from pagedviz.model import load_tiny
 from pagedviz.scenarios import ScenarioRun, load_scenario
-from pagedviz.trace.trace import Moment, Trace
-from tests.browser.test_step import board, moment, open_link, settled
+from pagedviz.trace.trace import Trace
+from tests.browser.test_step import board, open_link, settled
+from tests.folding import every_hash
 
 # A run of more than 200 steps: nothing happens until somebody comes late.
 LATE = {"prompt": "Once upon a time", "max_new_tokens": 4, "arrival_step": 210}
@@ -34,7 +35,7 @@ def trace_of(name: str) -> Trace:
 
 
 def all_loaded(page: Page, chunks: int) -> None:
-    expect(board(page)).to_have_attribute("data-loaded", str(chunks), timeout=30_000)
+    expect(board(page)).to_have_attribute("data-loaded", str(chunks))
     page.wait_for_timeout(300)
     settled(page)
 
@@ -48,8 +49,14 @@ def test_keys_held_down_for_five_seconds_advance_by_as_many_steps_as_were_sent(
         socket.on("framesent", lambda data: frames.append(str(data)[:80]))
 
     page.on("websocket", watch)
-    root = open_link(page, app_url, scenario="growing", step="3", **LONG)
+    shown = {"charts": "on", "panel": "attention"}
+    root = open_link(page, app_url, scenario="growing", step="3", **LONG, **shown)
     all_loaded(page, 4)
+    # Until a second has gone by without a message: what was opened has then said all it had to.
+    said = None
+    while said != len(frames):
+        said = len(frames)
+        page.wait_for_timeout(1000)
     frames.clear()
     sent = page.evaluate(BURST, 150)
     assert frames == []
@@ -71,6 +78,29 @@ def test_each_press_is_one_step_however_fast(page: Page, app_url: str) -> None:
     expect(root).to_have_attribute("data-step", "28")
 
 
+# Presses a key as often as asked, each time when the frame of the one before is painted, and tells
+# the moment and the hash that the board shows after each.
+WALK = """async ([key, number]) => {
+    const deep = (root) => [...root.querySelectorAll("*")].flatMap(
+        (e) => [e, ...(e.shadowRoot ? deep(e.shadowRoot) : [])]);
+    const board = deep(document).find((e) => e.dataset.testid === "board");
+    const shown = () => [board.dataset.step, board.dataset.event, board.dataset.stateHash];
+    const found = [];
+    while (found.length < number) {
+        const before = shown().join();
+        document.body.dispatchEvent(new KeyboardEvent("keydown", {
+            key, shiftKey: true, bubbles: true, composed: true }));
+        const late = performance.now() + 60_000;
+        while (shown().join() === before) {
+            if (performance.now() > late) throw new Error(`nothing follows ${before}`);
+            await new Promise(requestAnimationFrame);
+        }
+        found.push(shown());
+    }
+    return found;
+}"""
+
+
 @pytest.mark.parametrize(
     ("scenario", "first", "last"),
     [("thrash", 2, 4), ("samples", 1, 2), ("swap", 6, 6), ("swap", 38, 38)],
@@ -79,23 +109,16 @@ def test_the_board_shows_the_state_that_python_knows_at_every_event(
     page: Page, app_url: str, scenario: str, first: int, last: int
 ) -> None:
     trace = trace_of(scenario)
-    root = open_link(page, app_url, scenario=scenario, step=str(first), event="0")
-    moments = [
-        Moment(step, event)
-        for step in range(first, last + 1)
-        for event in range(1, trace.num_events(step) + 1)
+    expected = [
+        [str(moment.step), str(moment.event), f"{value:016x}"]
+        for moment, _, value in every_hash(trace)
+        if first <= moment.step <= last and moment.event
     ]
-    assert len(moments) > 10
-    for here in moments:
-        page.keyboard.press("Shift+ArrowRight")
-        expect(root).to_have_attribute("data-step", str(here.step))
-        expect(root).to_have_attribute("data-event", str(here.event))
-        assert moment(page)[2] == f"{trace.state_hash(*here):016x}"
-    for here in reversed(moments[:-1]):
-        page.keyboard.press("Shift+ArrowLeft")
-        expect(root).to_have_attribute("data-step", str(here.step))
-        expect(root).to_have_attribute("data-event", str(here.event))
-        assert moment(page)[2] == f"{trace.state_hash(*here):016x}"
+    assert len(expected) > 10
+    open_link(page, app_url, scenario=scenario, step=str(first), event="0")
+    assert page.evaluate(WALK, ["ArrowRight", len(expected)]) == expected
+    back = expected[-2::-1]
+    assert page.evaluate(WALK, ["ArrowLeft", len(back)]) == back
 
 
 def test_run_until_leads_to_the_next_of_a_kind_and_back(page: Page, app_url: str) -> None:
@@ -141,7 +164,7 @@ def test_search_finds_words_pages_and_sequences(page: Page, app_url: str) -> Non
     page.keyboard.press("/")
     page.get_by_test_id("query").fill("is preempted")
     found = root.locator(".found button")
-    expect(found.first).to_contain_text("is preempted", timeout=15_000)
+    expect(found.first).to_contain_text("is preempted")
     where = (found.first.locator("b").text_content() or "").split(".")
     found.first.click()
     expect(root).to_have_attribute("data-step", where[0])
@@ -161,7 +184,7 @@ def test_a_bookmark_has_a_name_and_is_in_the_address(page: Page, app_url: str) -
     page.wait_for_url(re.compile("bookmarks="))
     other = page.context.new_page()
     other.goto(page.url.replace("step=7", "step=2"))
-    expect(board(other)).to_have_attribute("data-step", "2", timeout=30_000)
+    expect(board(other)).to_have_attribute("data-step", "2")
     other.get_by_role("button", name="Go to bookmark <b>here</b> it grows").click()
     expect(board(other)).to_have_attribute("data-step", "7")
     expect(root.locator("b", has_text="here")).to_have_count(0)
@@ -204,7 +227,7 @@ def test_everything_is_reached_by_keyboard_and_the_key_sheet_tells_how(
 
 
 def test_the_charts_follow_where_the_board_rests(page: Page, app_url: str) -> None:
-    open_link(page, app_url, scenario="growing", step="5")
+    open_link(page, app_url, scenario="growing", step="5", charts="on")
     line = page.locator(".st-key-states .cursor .line")
     expect(line).to_be_attached()
     before = line.evaluate("e => getComputedStyle(e).left")

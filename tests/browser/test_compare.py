@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from pagedviz.engine.events import SequenceAdmitted, SequenceScheduled
 from pagedviz.model import load_tiny
 from pagedviz.scenarios import ScenarioRun, apply_settings, load_scenario
-from tests.browser.test_axe import in_both_themes
+from tests.browser.test_axe import in_both_themes, still
 from tests.browser.test_screens import PATIENCE, go_to, open_screen, query, settled
 
 SIZES = {"scenario": "chat", "block_size": "4", "with": '{"block_size":16}'}
@@ -102,6 +102,6 @@ def test_axe_finds_nothing_with_the_form_open(browser: Browser, app_url: str) ->
     open_screen(page, app_url, "compare", **SIZES, step="4")
     page.get_by_role("button", name="Change the right run").click()
     expect(page.get_by_role("button", name="Compare", exact=True)).to_be_visible()
-    page.wait_for_timeout(500)  # it fades in, and axe would measure it half transparent
+    still(page)  # it fades in, and axe would measure it half transparent
     assert in_both_themes(page) == []
     context.close()

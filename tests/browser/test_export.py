@@ -13,6 +13,7 @@ from pagedviz.scenarios import ScenarioRun, load_scenario, scenario_names
 from pagedviz.trace.trace import Moment, Trace
 from pagedviz.ui.board import board_assets
 from pagedviz.views.export import export_html
+from tests.folding import every_hash
 
 # Walks all moments there and back on a board of its own, and tells those whose hash differs.
 WALK = """async expected => {
@@ -68,9 +69,7 @@ def test_the_browser_computes_the_hash_of_python_at_every_event_both_ways(
     offline.goto(address)
     expect(offline.get_by_test_id("board")).to_have_attribute("data-step", "8")
     expected = [
-        (step, event, f"{trace.state_hash(step, event):016x}")
-        for step in range(trace.num_steps)
-        for event in (*range(trace.num_events(step) + 1), None)
+        (moment.step, moment.event, f"{value:016x}") for moment, _, value in every_hash(trace)
     ]
     assert len(expected) > 100
     assert offline.evaluate(WALK, expected) == []

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_screens import board_is_drawn, open_screen, settled
+from tests.browser.test_screens import ALL, board_is_drawn, open_screen, settled
 
 MISS = {"scenario": "shared_prompt", "step": "16", "event": "6"}
 MOST_TABS = 150
@@ -68,7 +68,7 @@ def test_tab_reaches_every_control_and_shows_where_it_is(
     page: Page, app_url: str, panel: str
 ) -> None:
     page.emulate_media(reduced_motion="reduce")  # or a ring would be looked at as it fades in
-    open_screen(page, app_url, panel=panel, **MISS)
+    open_screen(page, app_url, charts="on", panel=panel, **MISS)
     controls = dict(page.evaluate(CONTROLS))
     assert len(controls) > 30
     missing = {n for n, (html, _) in controls.items() if CHOICE not in html}
@@ -128,7 +128,7 @@ def test_a_page_is_watched_without_a_pointer(page: Page, app_url: str) -> None:
 
 def test_nothing_moves_by_itself_for_those_who_asked_for_that(page: Page, app_url: str) -> None:
     page.emulate_media(reduced_motion="reduce")
-    open_screen(page, app_url, scenario="growing", step="5")
+    open_screen(page, app_url, scenario="growing", step="5", **ALL)
     longest = page.evaluate(
         "() => {"
         + DEEP

@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 from tests.browser.recording import left_this_machine
-from tests.browser.test_screens import PATIENCE, SCREENS, go_to, open_screen, settled
+from tests.browser.test_screens import ALL, PATIENCE, SCREENS, go_to, open_screen, settled
 
 
 def test_the_app_opens_and_asks_only_its_own_server(
@@ -23,7 +23,7 @@ def test_the_app_opens_and_asks_only_its_own_server(
 def test_a_whole_session_through_every_screen_asks_only_its_own_server(
     page: Page, app_url: str, requests_made: list[str]
 ) -> None:
-    open_screen(page, app_url, "", scenario="shared_prompt", step="20")
+    open_screen(page, app_url, "", scenario="shared_prompt", step="20", **ALL)
     for panel in ("Page", "What if", "Attention"):
         choice = page.get_by_role("radio", name=panel, exact=True)
         expect(choice).to_have_count(1, timeout=PATIENCE)  # the row is made anew with each choice

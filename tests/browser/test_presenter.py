@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_screens import PATIENCE, open_screen, settled
+from tests.browser.test_screens import ALL, PATIENCE, open_screen, settled
 
 # Of each visible text on the board: the class of its element, its size in px.
 TEXTS = """root => {
@@ -26,40 +26,44 @@ TEXTS = """root => {
 
 
 @pytest.mark.parametrize("num_pages", [64, 512])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_the_projector_and_reads_from_the_back_row(
-    page: Page, app_url: str, num_pages: int, scheme: str
+    page: Page, app_url: str, num_pages: int
 ) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})
-    page.emulate_media(color_scheme=scheme)
-    open_screen(
-        page, app_url, scenario="burst", step="20", num_pages=str(num_pages), presenter="on"
-    )
+    link = {"scenario": "burst", "step": "20", "num_pages": str(num_pages), "presenter": "on"}
+    open_screen(page, app_url, **ALL, **link)
     root = page.get_by_test_id("board")
-    expect(root).to_have_class("board presenter")
-    for hidden in ("stHeader", "stSidebar", "stPlotlyChart"):
-        expect(page.get_by_test_id(hidden).locator("visible=true")).to_have_count(0)
-    expect(page.locator(".st-key-title, .st-key-panels").locator("visible=true")).to_have_count(0)
-    box = root.bounding_box()
-    assert box is not None and box["y"] >= 0 and box["y"] + box["height"] <= 720
-    assert box["width"] >= 1200
-    sizes = root.evaluate(TEXTS)
-    assert min(size for _, size in sizes) >= 16
-    assert dict(sizes)["t"] >= 20
-    assert (
-        page.get_by_test_id("sentence").evaluate("e => parseFloat(getComputedStyle(e).fontSize)")
-        >= 24
-    )
-    for part in (".sequences", ".pages", ".sentence", ".position", ".hash"):
-        expect(root.locator(part).first).to_be_in_viewport(ratio=1)
-    for name in ("First step", "Back", "Step", "Last step", "Play"):
-        expect(page.get_by_role("button", name=name, exact=True)).to_be_in_viewport(ratio=1)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        expect(root).to_have_attribute("data-theme", scheme)
+        expect(root).to_have_class("board presenter")
+        for hidden in ("stHeader", "stSidebar", "stPlotlyChart"):
+            expect(page.get_by_test_id(hidden).locator("visible=true")).to_have_count(0)
+        expect(page.locator(".st-key-title, .st-key-panels").locator("visible=true")).to_have_count(
+            0
+        )
+        box = root.bounding_box()
+        assert box is not None and box["y"] >= 0 and box["y"] + box["height"] <= 720
+        assert box["width"] >= 1200
+        sizes = root.evaluate(TEXTS)
+        assert min(size for _, size in sizes) >= 16
+        assert dict(sizes)["t"] >= 20
+        assert (
+            page.get_by_test_id("sentence").evaluate(
+                "e => parseFloat(getComputedStyle(e).fontSize)"
+            )
+            >= 24
+        )
+        for part in (".sequences", ".pages", ".sentence", ".position", ".hash"):
+            expect(root.locator(part).first).to_be_in_viewport(ratio=1)
+        for name in ("First step", "Back", "Step", "Last step", "Play"):
+            expect(page.get_by_role("button", name=name, exact=True)).to_be_in_viewport(ratio=1)
 
 
 def test_a_key_begins_it_the_address_keeps_it_and_the_same_key_ends_it(
     page: Page, app_url: str
 ) -> None:
-    open_screen(page, app_url, scenario="thrash", step="30", panel="none")
+    open_screen(page, app_url, scenario="thrash", step="30", charts="on")
     root = page.get_by_test_id("board")
     there = root.get_attribute("data-state-hash")
     root.evaluate("e => { e.dataset.first = '1' }")

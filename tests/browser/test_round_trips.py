@@ -37,7 +37,7 @@ VARIANTS: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
     ({"chunk_size": 8}, {"settings": {"chunk_size": 3}}),
 )
 # Without what these tests do not look at, a page is there sooner.
-LIGHT = {"panel": "none", "presenter": "on"}
+LIGHT = {"charts": "off", "panel": "none", "presenter": "on"}
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from pagedviz.model import load_tiny
 from pagedviz.scenarios import ScenarioRun, load_scenario
 from pagedviz.trace.codec import dumps, loads
 from pagedviz.trace.trace import Bookmark, Trace
-from tests.browser.test_screens import PATIENCE, SCREENS, go_to, open_screen, settled, upload
+from tests.browser.test_screens import ALL, PATIENCE, SCREENS, go_to, open_screen, settled, upload
 
 EVIL = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
 EVIL_NAME = "<img src=x onerror=window.hacked=1>"
@@ -180,6 +180,7 @@ def test_scripts_in_an_address_are_text_in_the_app_and_in_what_is_saved(
         "what_if": EVIL_NAME,
         "presenter": EVIL_NAME,
         "file": EVIL_NAME,
+        **ALL,
     }
     open_screen(page, app_url, "", **link)
     expect(page.get_by_test_id("stAlert").first).to_contain_text("img src")

@@ -2,15 +2,21 @@
 is broken (the live check and the slow one agree), no page is lost, and the tokens are those of a
 computation that knows no pages.
 
-200 programs, 5,000 under PAGEDVIZ_SOAK=1; the same ones every time.
+200 programs, 5,000 under PAGEDVIZ_SOAK=1; the same ones every time. They come in blocks with a seed
+each, so that the processes of a run share them.
 """
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
+from hypothesis import seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    rule,
+    run_state_machine_as_test,
+)
 
 from pagedviz.engine import EngineConfig, PagedVizError, SeqId
 from pagedviz.engine.errors import ConfigError
@@ -170,7 +176,17 @@ class EngineMachine(RuleBasedStateMachine):
                 assert generated == expected
 
 
-EngineMachine.TestCase.settings = settings(
-    max_examples=5000 if SOAK else 200, stateful_step_count=25
-)
-TestEngineMachine = pytest.mark.filterwarnings("error")(EngineMachine.TestCase)
+NUM_BLOCKS, PROGRAMS_A_BLOCK = (20, 250) if SOAK else (4, 50)
+
+
+@pytest.mark.hypothesis
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("block", range(NUM_BLOCKS))
+def test_random_programs_break_no_rule(block: int) -> None:
+    @seed(block)
+    def machine() -> EngineMachine:
+        return EngineMachine()
+
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=PROGRAMS_A_BLOCK, stateful_step_count=25)
+    )

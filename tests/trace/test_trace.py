@@ -6,9 +6,8 @@ import pytest
 
 from pagedviz.engine.errors import MomentNotFound, TraceFormatError
 from pagedviz.engine.events import PageAllocated, SequenceSubmitted, TokenSampled
-from pagedviz.engine.snapshot import Snapshot
-from pagedviz.trace.reducer import Reducer
 from pagedviz.trace.trace import Moment, StepRecord, Trace, TraceHeader
+from tests.folding import every_state
 from tests.trace.runs import Run, bookkeeping_run
 
 RUNS = {
@@ -34,20 +33,6 @@ def all_moments(trace: Trace) -> list[Moment]:
     ]
 
 
-def naive(trace: Trace) -> dict[Moment, Snapshot]:
-    """Folded once from the start, without index, cache or resumption."""
-    reducer = Reducer(trace.header.num_pages, trace.header.block_size)
-    found = {}
-    for step in range(trace.num_steps):
-        found[Moment(step, 0)] = reducer.snapshot()
-        for number, event in enumerate(trace.events(step), start=1):
-            reducer.apply(event)
-            found[Moment(step, number)] = reducer.snapshot()
-        reducer.end_step()
-        found[Moment(step, None)] = reducer.snapshot()
-    return found
-
-
 def test_the_fold_is_the_engine_after_every_step(run: Run) -> None:
     assert run.trace.num_steps == len(run.snapshots)
     for step, snapshot in enumerate(run.snapshots):
@@ -70,7 +55,7 @@ def test_the_runs_are_worth_testing() -> None:
 
 
 def test_every_moment_backwards_equals_the_naive_fold(run: Run) -> None:
-    expected = naive(run.trace)
+    expected = dict(every_state(run.trace))
     for moment in reversed(all_moments(run.trace)):
         assert run.trace.at(*moment) == expected[moment], moment
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from pagedviz.scenarios.scenario import ENGINE_KEYS
 from pagedviz.ui.messages import FORM_WORDS, in_form_words
 
-SETUP = Path(__file__).resolve().parents[2] / "pagedviz" / "ui" / "setup.py"
+SETUP = Path(__file__).resolve().parents[2] / "pagedviz" / "ui" / "setup_fields.py"
 
 
 def test_a_setting_is_called_what_the_form_calls_it() -> None:

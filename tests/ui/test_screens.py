@@ -79,12 +79,12 @@ def test_every_screen_opens_at_any_address(screen: str, link: dict[str, str]) ->
     assert app.query_params["scenario"] == link.get("scenario", "growing")
 
 
-@pytest.mark.parametrize("panel", ["attention", "page", "what-if", "none"])
+@pytest.mark.parametrize("panel", ["attention", "page", "what-if", "proof", "none"])
 def test_every_panel_opens_and_stays_in_the_address(panel: str) -> None:
     app = opened("step", scenario="shared_prompt", step="20", panel=panel)
     assert "panel" not in app.query_params or query(app, "panel") == panel
     assert ("panel" in app.query_params) == (panel != "attention")
-    charts = {"attention": 4, "page": 5, "what-if": 2, "none": 2}
+    charts = {"attention": 4, "page": 5, "what-if": 2, "proof": 2, "none": 2}
     assert len(app.get("plotly_chart")) == charts[panel]
 
 
@@ -182,6 +182,12 @@ def sentence(app: AppTest) -> str:
     return moment_sentence(view.run.trace, view.moment, view.run.token_text)
 
 
+@pytest.fixture(scope="module")
+def state_of_the_parent() -> str:
+    """At the step where the branches below begin."""
+    return state_hash(opened("step", scenario="shared_prompt", step="10"))
+
+
 @pytest.mark.parametrize(
     ("values", "item"),
     [
@@ -195,10 +201,9 @@ def sentence(app: AppTest) -> str:
     ],
 )
 def test_a_branch_says_what_is_different_can_be_linked_and_left(
-    values: dict[str, object], item: dict[str, object]
+    values: dict[str, object], item: dict[str, object], state_of_the_parent: str
 ) -> None:
-    link = {"scenario": "shared_prompt", "panel": "what-if"}
-    parent = state_hash(opened("step", **link, step="10"))
+    link = {"scenario": "shared_prompt", "panel": "what-if", "charts": "off"}
     app = opened("step", **link, step="9")
     what_if(app, **values)
     address = {
@@ -211,7 +216,7 @@ def test_a_branch_says_what_is_different_can_be_linked_and_left(
     assert state_hash(again) == state_hash(app)
     app.button(key="to parent").click().run()
     assert "what_if" not in app.query_params
-    assert state_hash(app) == parent
+    assert state_hash(app) == state_of_the_parent
 
 
 def test_a_branch_of_a_branch_leads_back_one_by_one() -> None:

@@ -17,6 +17,7 @@ from pagedviz.views.frames import CHUNK_STEPS, chunk, encode, num_chunks
 from pagedviz.views.overview import UNTIL, overview
 from pagedviz.views.phrases import Phrases, spoken
 from pagedviz.views.words import TokenText, numbered
+from tests.folding import every_hash
 from tests.views.replaying import Replay, decoded
 from tests.views.runs import Request, forked, record, shared_start, swapped, tight, word
 
@@ -41,22 +42,34 @@ def moments(trace: Trace, number: int) -> list[Moment]:
 
 def check_both_ways(trace: Trace, token_text: TokenText) -> None:
     assert trace.num_steps
+    # The start of a step is the end of the one before, except for the very first.
+    start, *known = [
+        (moment, snapshot, value)
+        for moment, snapshot, value in every_hash(trace)
+        if moment.event != 0 or moment.step == 0
+    ]
+    last_hash = start[2]
+    place = 0
     for number in range(num_chunks(trace)):
         replay = Replay(decoded(encode(chunk(trace, number, token_text))))
-        hashes = [trace.state_hash(number * CHUNK_STEPS, 0)]
-        assert replay.hash == hashes[0]
+        hashes = [last_hash]
+        assert replay.hash == last_hash
         states = [dict(replay.fields)]
-        for moment in moments(trace, number):
+        for expected in moments(trace, number):
+            moment, snapshot, value = known[place]
+            assert moment == expected
+            place += 1
             replay.on()
-            snapshot = trace.at(*moment)
             assert replay.fields == dict(snapshot_fields(snapshot)), moment
-            hashes.append(trace.state_hash(*moment))
-            assert replay.hash == hashes[-1], moment
+            hashes.append(value)
+            assert replay.hash == value, moment
             states.append(dict(replay.fields) if moment.event is None else {})
-        for place in range(replay.place - 1, -1, -1):
+        last_hash = hashes[-1]
+        for back in range(replay.place - 1, -1, -1):
             replay.back()
-            assert replay.hash == hashes[place]
-            assert not states[place] or replay.fields == states[place]
+            assert replay.hash == hashes[back]
+            assert not states[back] or replay.fields == states[back]
+    assert place == len(known)
 
 
 @pytest.mark.parametrize("make", [shared_start, tight, long_run, forked, swapped])

@@ -96,6 +96,14 @@ def _content(view: View) -> None:
         return
     st.html(draw_answers(examination))
     st.html(draw_rules(examination))
+    if view.looking.workload == "words":
+        st.button(
+            "Step through it on the board",
+            key="to the board",
+            on_click=session.open_fault,
+            args=(fault.name, (examination.damage or 0) - 1),
+            help="The faulty engine on the Step screen; Compare sets the healthy one beside it",
+        )
     st.html(draw_steps(examination))
     st.html(draw_life(examination))
     _lines(fault)

@@ -1,4 +1,5 @@
-"""The Compare screen: two runs of one workload, locked to the same step."""
+"""The Compare screen: two runs of one workload, locked to the same step; of a fault's workload the
+one with the fault and the one without."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from pagedviz.ui.compare_form import draw_compare_form
 from pagedviz.ui.markdown import plain
 from pagedviz.ui.marks import decorate
 from pagedviz.ui.messages import in_form_words
-from pagedviz.ui.pairs import Pair, compared, settings_pair
+from pagedviz.ui.pairs import Pair, compared, fault_pair, settings_pair
 from pagedviz.ui.panel_drawing import draw_table
 from pagedviz.ui.panel_style import link_rules
 from pagedviz.ui.pool_drawing import draw_pool
@@ -47,11 +48,12 @@ def _content(view: View, theme: Theme) -> None:
         )
         return
     try:
-        pair = settings_pair(view)
+        pair = settings_pair(view) if view.run.key.is_scenario else fault_pair(view)
     except (PagedVizError, ModelError) as error:
         st.html('<div class="panel"><h2>There is no right run to compare with</h2></div>')
         st.warning(plain(in_form_words(str(error))))
-        draw_compare_form(view)
+        if view.run.key.is_scenario:
+            draw_compare_form(view)
         return
     draw_pair(pair, view, theme)
 
@@ -133,7 +135,8 @@ def _first_differences(comparison: Comparison, view: View) -> None:
                     args=(first.step,),
                     help=plain(first.sentence),
                 )
-        draw_compare_form(view)
+        if view.run.key.is_scenario:
+            draw_compare_form(view)
 
 
 def _not_whole(pair: Pair, comparison: Comparison) -> None:

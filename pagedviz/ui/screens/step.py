@@ -2,6 +2,7 @@
 
 title                 with a way to stop a run that is still being recorded
 the board             steps in the browser (pagedviz/ui/board)
+check                 what the live check of the rules did, and what is broken here
 charts                of the whole run; they follow where the board rests
 a panel               attention, a page, what if; so does it
 """
@@ -13,6 +14,7 @@ import streamlit as st
 from pagedviz.ui import session
 from pagedviz.ui.board import draw_board
 from pagedviz.ui.charts import draw_charts
+from pagedviz.ui.check_line import check_chip, draw_check_line
 from pagedviz.ui.frame import frame_style, presenter_style
 from pagedviz.ui.markdown import plain
 from pagedviz.ui.messages import draw_messages
@@ -22,6 +24,7 @@ from pagedviz.ui.runs import RunKey
 from pagedviz.ui.session import View
 from pagedviz.ui.setup import draw_setup
 from pagedviz.ui.title_row import draw_title_row
+from pagedviz.ui.violation_panel import draw_violation
 from pagedviz.views.theme import LIGHT, THEMES
 
 _MOMENT = "moment"
@@ -48,12 +51,14 @@ def _draw_moment(key: RunKey, is_growing: bool) -> None:
     theme = THEMES.get(st.context.theme.type or "", LIGHT)
     alone = presenter_style() if view.looking.presenter else ""
     st.html(frame_style() + panel_style() + alone)
-    draw_title_row(view)
+    draw_title_row(view, check_chip(view))
     draw_messages(view)
     with st.container(key="boardplace"):
         draw_board(_MOMENT)
     if view.looking.presenter:
         return
+    draw_check_line(view)
+    draw_violation(view, theme)
     _ended(view)
     if view.looking.shows_charts:
         draw_charts(view, theme)

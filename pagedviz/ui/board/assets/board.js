@@ -49,7 +49,7 @@ class Board {
     this.numHues = overview.themes.light.hues.length;
     this.player = new time.Player(
       // At the end of what is recorded by now it waits for more.
-      () => this.#move(time.forward(this.run, this.target, this.byEvent)) || !this.run.overview.is_complete,
+      () => this.#playOn(),
       () => this.#stopped(),
     );
     this.#build(parent, hints);
@@ -211,6 +211,21 @@ class Board {
     return this.#draw();
   }
 
+  #playOn() {
+    const moment = time.forward(this.run, this.target, this.byEvent);
+    const halt = time.halt(this.run, this.target, moment);
+    if (halt === undefined) return this.#move(moment) || !this.run.overview.is_complete;
+    this.#halt(halt);
+    return false;
+  }
+
+  #halt(moment) {
+    this.owed = [];
+    this.#move(moment);
+    setText(this.status, "Stopped: a rule is broken here; what led to it stands below");
+    return true;
+  }
+
   #chooseUnit(byEvent) {
     this.byEvent = byEvent;
     this.timeBar.drawTicks(this.colours, byEvent);
@@ -227,7 +242,9 @@ class Board {
         ? this.#nextTick(direction)
         : await time.findEvent(this.run, this.target, direction, this.#condition(kind), (number) => this.#need(number));
     if (this.until !== asked) return;
-    if (found) this.go(found);
+    const halt = direction > 0 ? time.halt(this.run, this.target, found ?? time.last(this.run)) : undefined;
+    if (halt) this.#halt(halt);
+    else if (found) this.go(found);
     else {
       if (direction > 0) this.#askMore();
       const what = kind === "page" || kind === "sequence" ? "change" : kind === "generation" ? "use" : kind;
@@ -378,6 +395,8 @@ class Board {
   // Beyond what is recorded by now a press is remembered.
   #forward(byEvent) {
     const moment = time.forward(this.run, this.target, byEvent);
+    const halt = time.halt(this.run, this.target, moment);
+    if (halt) return this.#halt(halt);
     if (moment !== undefined) return this.#move(moment);
     if (this.run.overview.is_complete) return false;
     this.owed.push(byEvent);

@@ -62,6 +62,16 @@ export function sliderMoment(run, place, byEvent) {
   return { step: low, event: run.numEvents(low) ? event : END };
 }
 
+// The first broken rule of a run stops whoever walks over it; undefined when it does not lie strictly
+// after `from` and up to `to`.
+export function halt(run, from, to) {
+  const found = run.overview.ticks.find(([, , kind]) => kind === "violation");
+  if (found === undefined || to === undefined) return undefined;
+  const moment = { step: found[0], event: found[1] };
+  const isBetween = run.place(from) < run.place(moment) && run.place(moment) <= run.place(to);
+  return isBetween ? moment : undefined;
+}
+
 // ---- searching ----------------------------------------------------------------------------------
 
 // The moment right after the nearest event for which `holds(step, number)`, strictly after `from`

@@ -1,0 +1,96 @@
+"""One quiet line under the board: what the live check of the rules did while the run was recorded.
+
+Invariant: it has the same height whatever it says; a time on it was measured on this machine.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+import streamlit as st
+
+from pagedviz.ui import session
+from pagedviz.ui.recording import Checked
+from pagedviz.ui.session import View
+from pagedviz.views.rules import rule_name
+from pagedviz.views.violations import Broken, first_violation
+
+
+def draw_check_line(view: View) -> None:
+    run = view.run
+    broken = first_violation(run.trace)
+    with st.container(horizontal=True, vertical_alignment="center", key="checkline"):
+        st.html(
+            f'<div class="panel checked" data-testid="checked">'
+            f"<p>{check_words(run.checked, run.trace.num_steps, broken)}</p></div>",
+            width="content",
+        )
+        if broken is not None:
+            st.button(
+                f"Go to step {broken.moment.step}",
+                key="to violation",
+                type="tertiary",
+                on_click=session.go,
+                args=(broken.moment,),
+            )
+        if run.checked is not None and (run.is_growing or run.can_go_on):
+            session.set_field("check rules", not run.checked.is_paused)
+            st.toggle(
+                "Check what is recorded next",
+                key="check rules",
+                on_change=_toggled,
+                help="Pausing makes the recording of a big pool a little faster",
+            )
+
+
+def check_chip(view: View) -> str:
+    """The same in a few words, as HTML for the end of the title row."""
+    checked, broken = view.run.checked, first_violation(view.run.trace)
+    if broken is not None:
+        words = f"rule {broken.event.rule} broken at step {broken.moment.step}"
+    elif checked is None or not checked.num_steps:
+        words = "rules not checked"
+    else:
+        is_full = checked.coverage == "full"
+        covered = f"{checked.mean_us:.0f} \u00b5s a step" if is_full else checked.coverage
+        words = f"rules hold \u00b7 {covered}"
+    is_broken = " broken" if broken is not None else ""
+    return (
+        f'<div class="position"><span class="chip rules{is_broken}" data-testid="rules" '
+        f'title="What the live check of the rules found and took on average">{words}</span></div>'
+    )
+
+
+def _toggled() -> None:
+    session.check_rules(session.field("check rules"))
+
+
+def check_words(checked: Checked | None, num_steps: int, broken: Broken | None) -> str:
+    """The line as HTML."""
+    if broken is not None:
+        name = escape(rule_name(broken.event.rule))
+        found = f"<b>Rule {broken.event.rule} is broken</b> ({name})"
+    elif checked is None:
+        return (
+            "Rules not checked live: this run comes from a file, which "
+            "<code>pagedviz check</code> checks"
+        )
+    elif not checked.num_steps:
+        return "Rules not checked: the check is paused"
+    else:
+        found = "<b>Checked live</b>: all rules hold, but for rule 8, which Proof compares"
+    if checked is None:
+        return found
+    parts = [found]
+    if checked.mean_us is not None and checked.last_us is not None:
+        parts.append(
+            f"{checked.mean_us:.0f} \u00b5s a step on average, {checked.last_us:.0f} \u00b5s the "
+            "newest"
+        )
+    if checked.coverage != "full":
+        parts.append(f"a pool this big is checked in {checked.coverage}")
+    elif checked.num_steps < num_steps and broken is None:
+        parts.append(f"{checked.num_steps} of {num_steps} steps checked")
+    if checked.is_paused:
+        parts.append("paused")
+    return " \u00b7 ".join(parts)
