@@ -19,6 +19,7 @@ from pagedviz.engine.events import Emit, Emitted, InvariantViolated
 from pagedviz.engine.invariants import Violation, check_events, check_facts, check_snapshot
 from pagedviz.engine.live_state import Audited, LiveState, Roll
 from pagedviz.engine.own_prefixes import OwnPrefixes
+from pagedviz.engine.prefix_cache import Entry
 from pagedviz.engine.rules import RULES
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.snapshot_builder import build_snapshot
@@ -141,7 +142,7 @@ class LiveChecker:
         """Note what the next step starts from, without asking whether it is right."""
         _, state = self._look(engine)
         if state.counts is not None:
-            self._start = state.as_start(state.expected_fills(state.counts, None))
+            self._start = state.as_start(state.expected_fills(state.counts, None), False)
 
     def _look(self, engine: Audited) -> tuple[OwnPrefixes, LiveState]:
         gone = self._roll.update(engine)
@@ -165,17 +166,14 @@ class LiveChecker:
         facts = None if start is None else StepFacts(start, self._events, engine.reads)
         counts = state.counts
         fills = _own_fills(state, facts, counts)
-        violations: list[Violation] = []
-        if (
-            counts is None
-            or not self._holds(state, own, counts, fills)
-            or (
-                start is not None and facts is not None and not self._was_right(state, start, facts)
-            )
-        ):
-            violations = self._explain(state, start, facts, fills)
-        self._start = state.as_start(fills)
-        self._last = None if violations else state
+        is_right = (
+            counts is not None
+            and self._holds(state, own, counts, fills)
+            and (start is None or facts is None or self._was_right(state, start, facts))
+        )
+        violations = [] if is_right else self._explain(state, start, facts, fills)
+        self._start = state.as_start(fills, is_right)
+        self._last = state if is_right else None
         return violations
 
     def _holds(
@@ -280,12 +278,17 @@ def _own_fills(state: LiveState, facts: StepFacts | None, counts: list[int] | No
 def _map_errors(state: LiveState) -> list[Violation]:
     """Pages that a lookup finds by another entry than the one they are listed under."""
     found = []
-    listed_under = {int(p): e for p, e in state.engine.block_manager.cache.entry_of.items()}
-    by_page = state.entries_by_page()
-    for page_id in sorted(by_page.keys() | listed_under.keys()):
-        looked_up, listed = by_page.get(page_id), listed_under.get(page_id)
-        if looked_up is listed:
-            continue
+    cache = state.engine.block_manager.cache
+    listed_under = {int(p): e for p, e in cache.entry_of.items()}
+    wrong: list[tuple[int, Entry | None, Entry | None]] = [
+        (int(page_id), entry, listed_under.get(page_id))
+        for entry in cache.entries.values()
+        for page_id in entry.page_ids
+        if listed_under.get(page_id) is not entry
+    ]
+    missing = listed_under.keys() - {p for entry in cache.entries.values() for p in entry.page_ids}
+    wrong += [(page_id, None, listed_under[page_id]) for page_id in sorted(missing)]
+    for page_id, looked_up, listed in wrong:
         names = ["nothing" if e is None else f"{e.page_hash:016x}" for e in (looked_up, listed)]
         found.append(
             Violation(
@@ -295,7 +298,7 @@ def _map_errors(state: LiveState) -> list[Violation]:
                 page_id,
             )
         )
-    for page_hash, entry in state.engine.block_manager.cache.entries.items():
+    for page_hash, entry in cache.entries.items():
         if page_hash != entry.page_hash and entry.page_ids:
             found.append(
                 Violation(

@@ -8,11 +8,14 @@ same number in state_rules or step_rules finds something, and these then say wha
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import compress
+from operator import attrgetter, ne
 
 from pagedviz.engine.live_state import LiveState
-from pagedviz.engine.prefix_cache import Entry
 from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.step_facts import StepFacts, StepStart
+
+_get_pages, _get_host_pages = attrgetter("table.page_ids"), attrgetter("host_page_ids")
 
 
 def queue_and_counts_hold(state: LiveState, counts: list[int], last: LiveState | None) -> bool:
@@ -37,19 +40,19 @@ def generations_stand(state: LiveState, last: LiveState | None) -> bool:
     """Rule 3: every page in a table is still in the use it was given in."""
     generations, tables = state.generations, state.tables
     places: Iterable[int] = range(len(tables))
-    if last is not None and state.numbers == last.numbers and state.counts is not None:
+    if last is not None and last.counts is not None:
         if state.has_same_tables and generations == last.generations:
             return True
-        renewed = {p for p, old in enumerate(last.generations) if generations[p] != old}
+        renewed = {*compress(range(state.num_pages), map(ne, generations, last.generations))}
+        known = dict(zip(last.numbers, last.tables, strict=True))
         # The others were right, and neither they nor the use of their pages has changed since.
         places = [
             place
-            for place, page_ids in enumerate(tables)
-            if page_ids is not last.tables[place] or not renewed.isdisjoint(page_ids)
+            for place, number in enumerate(state.numbers)
+            if tables[place] is not known.get(number) or not renewed.isdisjoint(tables[place])
         ]
     return all(
-        [generations[page_id] for page_id in tables[place]] == state.given[place]
-        for place in places
+        [*map(generations.__getitem__, tables[place])] == state.given[place] for place in places
     )
 
 
@@ -58,19 +61,32 @@ def tables_cover_tokens(
 ) -> bool:
     """Rule 4: tables are as long as their tokens need, and pages as full as events say, as the pool
     says, and as their owners have computed."""
-    size, reserves_prompts = state.block_size, state.engine.scheduler.reserves_prompts
-    for sequence, page_ids in zip(state.sequences, state.tables, strict=True):
+    size = state.block_size
+    for page_ids, num_computed in zip(state.tables, state.num_computed, strict=True):
         # One page more than this, or a part of it, would be too much.
-        is_exact = 0 <= len(page_ids) * size - sequence.num_computed < size
-        if reserves_prompts and sequence.is_running:
-            all_known = -(-len(sequence.token_ids) // size)
-            is_exact &= sequence.is_decoding
-            is_exact |= len(page_ids) == all_known
-        if not is_exact:
+        if not 0 <= len(page_ids) * size - num_computed < size and not (
+            state.engine.scheduler.reserves_prompts
+        ):
             return False
+    if state.engine.scheduler.reserves_prompts and not _prompts_are_reserved(state):
+        return False
     if state.pool.has_storage and state.pool.fills != fills:
         return False
     return fills == state.expected_fills(counts, last)
+
+
+def _prompts_are_reserved(state: LiveState) -> bool:
+    """A prompt has all its pages from its first chunk on; a decoding sequence may have just those
+    of its computed tokens."""
+    size = state.block_size
+    for sequence, page_ids in zip(state.sequences, state.tables, strict=True):
+        is_exact = 0 <= len(page_ids) * size - sequence.num_computed < size
+        if sequence.is_running:
+            is_exact &= sequence.is_decoding
+            is_exact |= len(page_ids) == -(-len(sequence.token_ids) // size)
+        if not is_exact:
+            return False
+    return True
 
 
 def map_is_consistent(state: LiveState) -> bool:
@@ -78,11 +94,16 @@ def map_is_consistent(state: LiveState) -> bool:
     entry under its own hash."""
     if state.has_same_map:
         return True
-    cache = state.engine.block_manager.cache
-    entries_by_page: dict[int, Entry] = state.entries_by_page()
-    if entries_by_page != cache.entry_of:
-        return False
-    return [*cache.entries] == [entry.page_hash for entry in cache.entries.values()]
+    entries, found = state.engine.block_manager.cache.entries, state.map
+    # As many pages are found as are listed, each of these by the entry it is listed under, and that
+    # one by its own hash: so just these.
+    return (
+        sum(map(len, found.found)) == len(found.pages)
+        and [entries.get(page_hash) for page_hash in found.hashes] == found.entries
+        and [p for p, entry in zip(found.pages, found.entries, strict=True) if p in entry.page_ids]
+        == found.pages
+        and found.keys == [entry.page_hash for entry in entries.values()]
+    )
 
 
 def hits_left_the_map_alone(state: LiveState, start: StepStart, facts: StepFacts) -> bool:
@@ -147,7 +168,8 @@ def owners_agree(state: LiveState, counts: list[int]) -> bool:
 
 def who_left_holds_nothing(state: LiveState) -> bool:
     """Rule 12."""
-    if any(s.table.page_ids or s.host_page_ids for s in state.roll.ended):
+    ended = state.roll.ended
+    if any(map(_get_pages, ended)) or any(map(_get_host_pages, ended)):
         return False
     if not state.roll.aborted or not state.roll.has_forks:
         return True

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from pagedviz.engine.block_manager import BlockManager
+from pagedviz.engine.ids import PageId
 from pagedviz.engine.prefix_cache import Entry
 from pagedviz.engine.scheduler import Scheduler
 from pagedviz.engine.sequence import FinishReason, Sequence
@@ -32,6 +33,18 @@ class Audited(NamedTuple):
     reads: Mapping[int, int] | None = None
 
 
+class LookupMap(NamedTuple):
+    """By page that is listed as findable: pages, entries, and their hashes and contents. By entry:
+    keys, by which lookups find it, and found, the pages that they find."""
+
+    pages: list[PageId]
+    entries: list[Entry]
+    hashes: list[int]
+    contents: list[Page]
+    keys: list[int]
+    found: list[dict[PageId, None]]
+
+
 class Roll:
     """Who is there, who has ended and who was aborted: kept from step to step, so that a long run
     does not make the check slower."""
@@ -45,10 +58,11 @@ class Roll:
 
     def update(self, engine: Audited) -> list[Sequence]:
         """Note who has come and who has gone; returns those that have ended since the last time."""
-        for sequence in islice(engine.sequences, self._num_seen, None):
-            self.open.append(sequence)
-            self.has_forks |= sequence.parent_id is not None
-        self._num_seen = len(engine.sequences)
+        if len(engine.sequences) > self._num_seen:
+            for sequence in islice(engine.sequences, self._num_seen, None):
+                self.open.append(sequence)
+                self.has_forks |= sequence.parent_id is not None
+            self._num_seen = len(engine.sequences)
         gone = [sequence for sequence in self.open if sequence.finish_reason is not None]
         if gone:
             self.open = [sequence for sequence in self.open if sequence.finish_reason is None]
@@ -65,11 +79,13 @@ class LiveState:
     """numbers, tables, given: ids of the open sequences, pages in their tables, and the generations
     in which they were given. counts: [num_pages] tables that hold each page, None if a table lists
     what cannot be, or a page twice. queue, ref_counts, generations: of the pool. hashes, contents:
-    hash and tokens of each findable page. num_computed, fills: by sequence and by page, once
-    `expected_fills` was asked. All are copies.
+    hash and tokens of each findable page. map: the lookup map. num_computed: tokens, by sequence.
+    fills: by page, once `expected_fills` was asked. All are copies.
 
-    `last` is the state before, if all was right with it: what is made of equal parts is not made
-    again. has_same_tables, has_same_map: whether they are equal to those of `last`.
+    `last` is the state before, if all was right with it. Every structure is read whole all the
+    same, but what follows from it is incremental: counts and fills are those of `last` plus what
+    has changed since, and a table or map equal to that of `last` is not derived from again.
+    has_same_tables, has_same_map: whether they are equal to those of `last`.
     """
 
     def __init__(self, engine: Audited, roll: Roll, last: LiveState | None) -> None:
@@ -83,9 +99,10 @@ class LiveState:
         self.tables: list[list[int]]
         self.given: list[list[int]]
         self.counts: list[int] | None
+        self.map: LookupMap
         self.hashes: dict[int, int]
         self.contents: dict[int, Page]
-        self.num_computed: list[int] = []
+        self.num_computed = [sequence.num_computed for sequence in self.sequences]
         self.fills: list[int] = []
         self.ref_counts = pool.ref_counts[:]
         self.generations = pool.generations[:]
@@ -99,28 +116,30 @@ class LiveState:
         page_lists = [table.page_ids for table in tables]
         given = [table.generations for table in tables]
         self.has_same_tables = False
-        if last is None or self.numbers != last.numbers or last.counts is None:
-            self.tables = [[*page_ids] for page_ids in page_lists]
-            self.given = [[*generations] for generations in given]
-            self.counts = self._count([], self.tables)
-        elif page_lists == last.tables and given == last.given:
-            self.has_same_tables = True
-            self.tables, self.given, self.counts = last.tables, last.given, last.counts
-        else:
-            self.tables, self.given = last.tables[:], last.given[:]
-            places = [
-                place
-                for place, page_ids in enumerate(page_lists)
-                if page_ids != last.tables[place] or given[place] != last.given[place]
-            ]
-            for place in places:
-                self.tables[place] = [*page_lists[place]]
-                self.given[place] = [*given[place]]
-            self.counts = self._count(
-                [last.tables[place] for place in places],
-                [self.tables[place] for place in places],
-                last.counts,
-            )
+        known: dict[int, tuple[list[int], list[int]]] = {}
+        if last is not None and last.counts is not None:
+            if self.numbers == last.numbers and page_lists == last.tables and given == last.given:
+                self.has_same_tables = True
+                self.tables, self.given, self.counts = last.tables, last.given, last.counts
+                return
+            known = dict(zip(last.numbers, zip(last.tables, last.given, strict=True), strict=True))
+        self.tables, self.given = [], []
+        come: list[list[int]] = []
+        gone: list[list[int]] = []
+        for number, page_ids, generations in zip(self.numbers, page_lists, given, strict=True):
+            old = known.pop(number, None)
+            if old is not None and old[0] == page_ids and old[1] == generations:
+                self.tables.append(old[0])
+                self.given.append(old[1])
+                continue
+            own_ids: list[int] = [*page_ids]
+            self.tables.append(own_ids)
+            self.given.append([*generations])
+            come.append(own_ids)
+            if old is not None:
+                gone.append(old[0])
+        gone += [page_ids for page_ids, _ in known.values()]
+        self.counts = self._count(gone, come, None if last is None else last.counts)
 
     def _count(
         self, gone: list[list[int]], come: list[list[int]], counts: list[int] | None = None
@@ -143,32 +162,31 @@ class LiveState:
 
     def _read_map(self, last: LiveState | None) -> None:
         cache = self.engine.block_manager.cache
-        listed, entries = cache.entry_of, cache.entries
-        self._raw_map = (
+        listed, under = cache.entry_of, [*cache.entry_of.values()]
+        # One loop for each attribute is faster than one for all.
+        now = LookupMap(
             [*listed],
-            [*listed.values()],
-            [entry.page_hash for entry in listed.values()],
-            [entry.token_ids for entry in listed.values()],
-            [*entries],
-            [page_id for entry in entries.values() for page_id in entry.page_ids],
+            under,
+            [entry.page_hash for entry in under],
+            [entry.token_ids for entry in under],
+            [*cache.entries],
+            [entry.page_ids for entry in cache.entries.values()],
         )
-        self.has_same_map = last is not None and self._raw_map == last._raw_map
+        self.has_same_map = last is not None and now == last.map
+        if last is not None and self.has_same_map:
+            self.map = last.map
+        else:
+            self.map = now._replace(found=[{**page_ids} for page_ids in now.found])
         if last is not None and self.has_same_map:
             self.hashes, self.contents = last.hashes, last.contents
         else:
-            self.hashes = {page_id: entry.page_hash for page_id, entry in listed.items()}
-            self.contents = {page_id: entry.token_ids for page_id, entry in listed.items()}
-
-    def entries_by_page(self) -> dict[int, Entry]:
-        """The lookup map turned round: page -> the entry by which a lookup finds it."""
-        entries = self.engine.block_manager.cache.entries
-        return {page_id: entry for entry in entries.values() for page_id in entry.page_ids}
+            self.hashes = dict(zip(self.map.pages, self.map.hashes, strict=True))
+            self.contents = dict(zip(self.map.pages, self.map.contents, strict=True))
 
     def expected_fills(self, counts: list[int], last: LiveState | None) -> list[int]:
         """[num_pages]: slots that the owners' computed tokens fill; a page that only the lookup map
         knows is full, any other is empty."""
         size = self.block_size
-        self.num_computed = [sequence.num_computed for sequence in self.sequences]
         if last is not None and self.has_same_tables and self.has_same_map:
             fills, starts = last.fills[:], last.num_computed
         else:
@@ -180,8 +198,9 @@ class LiveState:
             if stop < start:
                 return self.expected_fills(counts, None)
             num_full, rest = divmod(stop, size)
-            for page_id in page_ids[start // size : num_full]:
-                fills[page_id] = size
+            if stop - start != 1 or not rest:
+                for page_id in page_ids[start // size : num_full]:
+                    fills[page_id] = size
             if rest and num_full < len(page_ids):
                 tail = page_ids[num_full]
                 if fills[tail] < rest:
@@ -189,15 +208,16 @@ class LiveState:
         self.fills = fills
         return fills
 
-    def as_start(self, fills: list[int]) -> StepStart:
-        """What the next step begins with."""
+    def as_start(self, fills: list[int], is_right: bool) -> StepStart:
+        """What the next step begins with. is_right: all rules hold."""
         return StepStart(
             self.block_size,
             dict(zip(self.numbers, self.tables, strict=True)),
-            {sequence.number: sequence.num_computed for sequence in self.sequences},
+            dict(zip(self.numbers, self.num_computed, strict=True)),
             {sequence.number: len(sequence.token_ids) for sequence in self.sequences},
             fills,
             self.hashes,
             self.contents,
             self.roll.has_forks,
+            is_right,
         )

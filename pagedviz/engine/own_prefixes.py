@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pagedviz.engine.ids import AdapterKey
 from pagedviz.engine.live_state import LiveState, Page
-from pagedviz.engine.prefix_hash import prefix_hash_seed, roll_hash
+from pagedviz.engine.prefix_hash import prefix_hash_seed, roll_hash, roll_page_hashes
 from pagedviz.engine.sequence import Sequence
 
 
 class OwnChain:
     """Hash and tokens of each full page of one sequence's tokens."""
 
-    __slots__ = ("adapter", "hashes", "pages", "token_ids")
+    __slots__ = ("adapter_id", "hashes", "pages", "token_ids")
 
-    def __init__(self, adapter: str | None) -> None:
-        self.adapter = adapter
+    def __init__(self, adapter_id: AdapterKey | None) -> None:
+        self.adapter_id = adapter_id
         self.token_ids: list[int] = []
         """Those that are hashed."""
         self.hashes: list[int] = []
@@ -40,30 +41,37 @@ class OwnPrefixes:
 
     def chain(self, sequence: Sequence) -> OwnChain:
         """The chain of a sequence's tokens as they are now."""
-        adapter = None if sequence.adapter_id is None else sequence.adapter_id.name
         token_ids = sequence.token_ids
         chain = self._chains.get(sequence.number)
         num_hashed = 0 if chain is None else len(chain.token_ids)
-        if chain is None or chain.adapter != adapter or chain.token_ids != token_ids[:num_hashed]:
-            chain, num_hashed = OwnChain(adapter), 0
+        if (
+            chain is None
+            or chain.token_ids != token_ids[:num_hashed]
+            or chain.adapter_id != sequence.adapter_id
+        ):
+            chain, num_hashed = OwnChain(sequence.adapter_id), 0
             self._chains[sequence.number] = chain
         if len(token_ids) - num_hashed >= self._size:
             self._extend(chain, token_ids)
         return chain
 
     def _extend(self, chain: OwnChain, token_ids: list[int]) -> None:
-        size = self._size
-        state = chain.hashes[-1] if chain.hashes else prefix_hash_seed(chain.adapter)
-        for start in range(len(chain.token_ids), len(token_ids) - size + 1, size):
-            tokens = token_ids[start : start + size]
-            page = tuple(tokens)
-            state = roll_hash(state, tokens)
-            chain.hashes.append(state)
-            chain.pages.append(page)
-            chain.token_ids.extend(tokens)
-            known = self._pages_of.get(state, ())
+        size, first = self._size, len(chain.token_ids)
+        adapter = None if chain.adapter_id is None else chain.adapter_id.name
+        state = chain.hashes[-1] if chain.hashes else prefix_hash_seed(adapter)
+        tokens = token_ids[first : len(token_ids) // size * size]
+        if len(tokens) == size:
+            hashes = [roll_hash(state, tokens)]
+        else:
+            hashes = roll_page_hashes(state, tokens, size)
+        pages = [tuple(tokens[start : start + size]) for start in range(0, len(tokens), size)]
+        chain.hashes += hashes
+        chain.pages += pages
+        chain.token_ids += tokens
+        for page_hash, page in zip(hashes, pages, strict=True):
+            known = self._pages_of.get(page_hash, ())
             if page not in known:
-                self._pages_of[state] = (*known, page)
+                self._pages_of[page_hash] = (*known, page)
 
     def forget(self, sequence: Sequence) -> None:
         """A sequence has ended: its chain, brought up to date once more, is not needed. The
@@ -83,25 +91,24 @@ class OwnPrefixes:
         hashes, contents = state.hashes, state.contents
         if list(map(fills.__getitem__, hashes)).count(self._size) < len(hashes):
             return False
-        changed: list[int] = []
+        changed: set[int] = set()
         if hashes is not self._hashes and (hashes != self._hashes or contents != self._contents):
-            old_hash, old_content = self._hashes.get, self._contents.get
-            changed = [p for p, page_hash in hashes.items() if old_hash(p) != page_hash]
-            changed += [p for p, content in contents.items() if old_content(p) != content]
-        held, is_unchanged = self._held, set(changed).isdisjoint
+            # Neither can be changed, so the same object is the same value.
+            hash_before, content_before = self._hashes.get, self._contents.get
+            changed.update([p for p, now in hashes.items() if now is not hash_before(p)])
+            changed.update([p for p, now in contents.items() if now is not content_before(p)])
+        held = self._held
         for sequence, page_ids in zip(state.sequences, state.tables, strict=True):
             if not page_ids:
                 continue
-            chain = self.chain(sequence)
-            known = held.get(sequence.number)
+            chain, known = self.chain(sequence), held.get(sequence.number)
             num_known = 0
             if known is not None and known[0] is chain:
-                if known[1] is page_ids and is_unchanged(page_ids):
+                if known[1] is page_ids and (not changed or changed.isdisjoint(page_ids)):
                     continue
                 if known[1] == page_ids[: len(known[1])]:
                     num_known = len(known[1])
-            new = [page_ids.index(page_id) for page_id in changed if page_id in page_ids]
-            new += range(num_known, len(page_ids))
+            new = [i for i, page_id in enumerate(page_ids) if i >= num_known or page_id in changed]
             if not _hold(chain, page_ids, new, hashes, contents):
                 held.pop(sequence.number, None)
                 return False

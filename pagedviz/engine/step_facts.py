@@ -40,7 +40,8 @@ class StepStart(NamedTuple):
     tables: pages of each sequence that holds some. computed, known: tokens of each sequence that
     has not finished. fills: written slots of each page. hashes, contents: hash and tokens of each
     findable page. has_forks: whether a sequence was ever forked; only forks hold an unhashed page
-    together, so only with them need owners be counted.
+    together, so only with them need owners be counted. is_right: it was checked that all rules
+    hold, so that the fills of each table cover its computed tokens.
     """
 
     block_size: int
@@ -51,6 +52,7 @@ class StepStart(NamedTuple):
     hashes: dict[int, int]
     contents: dict[int, tuple[int | None, ...]]
     has_forks: bool
+    is_right: bool = False
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> StepStart:
@@ -166,8 +168,14 @@ class StepFacts:
         self._size = start.block_size
         self._hashes_before = start.hashes
         self._tables = dict(start.tables)
+        self._changed: dict[int, list[int]] = {}
+        """Those tables that are no longer those of the start."""
+        self._tables_before = start.tables if start.is_right else {}
+        self._computed_before = start.computed
+        self._lowered: set[int] = set()
+        """Pages that were emptied in this step, be it to be written again."""
         self._has_forks = start.has_forks
-        self._reads = reads
+        self._reads = reads or {}
         self._computed = dict(start.computed)
         self._known = dict(start.known)
         self._planned: dict[int, tuple[int, int]] = {}
@@ -175,6 +183,8 @@ class StepFacts:
         # Sequences that wrote and have not attended yet: all K/V of a step are written before any
         # attention reads, so reads count only once something else happens than a write.
         self._readers: list[tuple[int, int]] = []
+        # Those that wrote one more token in tables of which all below was filled at the start.
+        self._sure_readers: list[tuple[int, int]] = []
         self._fold(events)
         self._read()
 
@@ -184,6 +194,8 @@ class StepFacts:
         size, fills, tables = self._size, self.fills, self._tables
         computed, known, planned = self._computed, self._known, self._planned
         readers, write, schedule = self._readers, self._write, self._schedule
+        sure, tables_before = self._sure_readers, self._tables_before
+        computed_before = self._computed_before
         has_forks, num_pages, has_sampled = self._has_forks, len(fills), False
         event: Any
         for event in events:
@@ -195,7 +207,7 @@ class StepFacts:
                 continue
             kind, seq_id, start = event[0], event[1], event[2]
             if kind == SAMPLED:
-                if readers:
+                if readers or sure:
                     self._read()
                 known[seq_id] = known.get(seq_id, 0) + 1
                 has_sampled = True
@@ -209,16 +221,18 @@ class StepFacts:
                 else:
                     schedule(seq_id, start, event[3])
             else:
-                page_id = -1
+                page_id, table = -1, tables.get(seq_id, ())
                 if not has_forks and planned.get(seq_id) == event[2:]:
                     index, offset = divmod(start, size)
-                    table = tables.get(seq_id, ())
                     page_id = table[index] if event[3] == 1 and index < len(table) else -1
                 if 0 <= page_id < num_pages and fills[page_id] == offset:
                     # The next slot of a page that nobody else holds: always right.
                     fills[page_id] = offset + 1
                     computed[seq_id] = start + 1
-                    readers.append((seq_id, start + 1))
+                    is_sure = (
+                        table is tables_before.get(seq_id) and computed_before[seq_id] == start
+                    )
+                    (sure if is_sure else readers).append((seq_id, start + 1))
                 else:
                     write(seq_id, start, event[3])
         self.has_moved |= bool(planned) or has_sampled
@@ -249,7 +263,8 @@ class StepFacts:
         self.hashes[event.page_id] = event.page_hash
 
     def _allocated(self, event: PageAllocated) -> None:
-        self._read()
+        if self._readers or self._sure_readers:
+            self._read()
         self.hashes[event.page_id] = None
         self._set_fill(event.page_id, 0)
         self._add_page(event.seq_id, event.logical_index, event.page_id)
@@ -261,20 +276,26 @@ class StepFacts:
     def _copied(self, event: PageCopied) -> None:
         self.hashes[event.page_id] = None
         self._set_fill(event.page_id, min(event.num_slots, self._fill(event.source_id)))
-        pages = list(self._tables.get(event.seq_id, ()))
+        pages = self._own_table(event.seq_id)
         if event.logical_index < len(pages):
             pages[event.logical_index] = event.page_id
-            self._tables[event.seq_id] = pages
+
+    def _own_table(self, seq_id: int) -> list[int]:
+        """A table that may be changed: those of the start belong to it."""
+        table = self._changed.get(seq_id)
+        if table is None:
+            table = self._changed[seq_id] = [*self._tables.get(seq_id, ())]
+            self._tables[seq_id] = table
+        return table
 
     def _add_page(self, seq_id: int, index: int, page_id: int) -> None:
-        # Tables are shared with the start of the step, so they are replaced, not changed.
-        table = self._tables.get(seq_id, ())
-        self._tables[seq_id] = [*table[:index], page_id, *table[index:]]
+        self._own_table(seq_id).insert(index, page_id)
 
     def _released(self, event: PageReleased) -> None:
-        self._read()
+        if self._readers or self._sure_readers:
+            self._read()
         self.has_moved = True
-        self._tables[event.seq_id] = self._tables.get(event.seq_id, ())[:-1]
+        del self._own_table(event.seq_id)[-1:]
         if event.ref_count == 0 and self.hash_now(event.page_id) is None:
             self._set_fill(event.page_id, 0)
 
@@ -351,6 +372,14 @@ class StepFacts:
 
     def _read(self) -> None:
         size, fills, tables, reads = self._size, self.fills, self._tables, self._reads
+        if self._lowered or reads:
+            self._readers += [
+                (seq_id, stop)
+                for seq_id, stop in self._sure_readers
+                if reads.get(seq_id, stop) > stop
+                or not self._lowered.isdisjoint(tables.get(seq_id, ()))
+            ]
+        self._sure_readers.clear()
         for seq_id, stop in self._readers:
             if reads and reads.get(seq_id, stop) > stop:
                 self.overread.append(Overread(seq_id, reads[seq_id], stop))
@@ -381,6 +410,8 @@ class StepFacts:
 
     def _set_fill(self, page_id: int, fill: int) -> None:
         if 0 <= page_id < len(self.fills):  # rule 3 is about pages that do not exist
+            if fill < self.fills[page_id]:
+                self._lowered.add(page_id)
             self.fills[page_id] = fill
 
     def hash_now(self, page_id: int) -> int | None:

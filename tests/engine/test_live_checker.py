@@ -264,6 +264,27 @@ def test_a_lookup_map_that_finds_a_page_under_anothers_prefix_is_named() -> None
     assert "the page is listed under nothing" in found.message
 
 
+@pytest.mark.parametrize("step_before", [False, True])
+def test_an_entry_that_finds_the_page_of_the_next_one_is_named(step_before: bool) -> None:
+    """Entry after entry, the map still lists the same pages in the same order."""
+    lab = make_hit_lab()
+    if step_before:
+        lab.step()
+    entry_of = lab.engine.block_manager.cache.entry_of
+    parent, child = entry_of[PageId(0)], entry_of[PageId(1)]
+    parent.page_ids[PageId(1)] = None
+    child.page_ids.clear()
+    assert {(5, 1, None)} == places(look(lab))
+
+
+def test_a_page_that_two_entries_find_is_named() -> None:
+    lab = make_hit_lab()
+    entry_of = lab.engine.block_manager.cache.entry_of
+    entry_of[PageId(0)].page_ids[PageId(1)] = None
+    [found] = look(lab)
+    assert (found.rule, found.page_id) == (5, 1)
+
+
 def test_forks_of_an_aborted_request_that_go_on_are_named() -> None:
     lab = CheckedEngine(EngineConfig(num_pages=8, block_size=4))
     parent = lab.engine.submit([1, 2, 3], max_new_tokens=9, forced_ids=[1] * 9)
