@@ -70,7 +70,7 @@ def _break_all() -> None:
     print(
         f"\nok: {len(FAULTS)} faults caught by their rules in the step of the damage; without a "
         "fault the same runs break no rule\nlive: the rules that the engine's own check names in "
-        "that step; it checks all but 8, which needs a dense recompute"
+        "that step, or before; it checks all but 8, which needs a dense recompute"
     )
 
 
@@ -79,6 +79,8 @@ def _rows(examination: Examination) -> Iterator[str]:
     label = f"{fault.number:2}  {fault.name:17}" if is_first else " " * 21
     damage = "none" if examination.damage is None else f"step {examination.damage}"
     live = " ".join(map(str, examination.live_rules)) or "nothing"
+    if examination.live_rules and examination.seen_live != examination.damage:
+        live += f", step {examination.seen_live}"
     yield f"{label} {examination.scenario:8}  {damage:7}  {live:10}  {_caught_by(examination)}"
     if not examination.is_healthy_clean:
         yield f"{'':42}the healthy run breaks a rule"

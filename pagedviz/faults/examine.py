@@ -52,17 +52,21 @@ class Examination(NamedTuple):
         return tuple(dict.fromkeys(violation.rule for violation in self.violations))
 
     @property
+    def seen_live(self) -> int | None:
+        """The first step in which the faulty engine's own check named a rule. That may be before
+        state or memory differ: it reads the lookup map itself, of which these show nothing."""
+        return next((step.number for step in self.faulty.steps if step.live), None)
+
+    @property
     def live_rules(self) -> tuple[int, ...]:
-        """Those that the faulty engine's own check names in the step of the damage; none if it has
-        named one before."""
-        first = next((step for step in self.faulty.steps if step.live), None)
-        if first is None or first.number != self.damage:
-            return ()
-        return tuple(dict.fromkeys(violation.rule for violation in first.live))
+        """Those that it named by the end of the step of the damage."""
+        damage = -1 if self.damage is None else self.damage
+        named = (v.rule for step in self.faulty.steps[: damage + 1] for v in step.live)
+        return tuple(sorted(set(named)))
 
     @property
     def is_caught_live(self) -> bool:
-        """Whether that check, which computes nothing densely, names some rule and all rules but 8
+        """Whether that check, which computes nothing densely, named some rule and all rules but 8
         that must catch it."""
         wanted = set(self.fault.rules_for(self.faulty.workload)) - {TRUTH_RULE}
         return bool(self.live_rules) and wanted <= set(self.live_rules)
