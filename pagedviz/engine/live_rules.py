@@ -41,18 +41,18 @@ def generations_stand(state: LiveState, last: LiveState | None) -> bool:
     generations, tables = state.generations, state.tables
     places: Iterable[int] = range(len(tables))
     if last is not None and last.counts is not None:
-        if state.has_same_tables and generations == last.generations:
-            return True
-        renewed = {*compress(range(state.num_pages), map(ne, generations, last.generations))}
-        known = dict(zip(last.numbers, last.tables, strict=True))
-        # The others were right, and neither they nor the use of their pages has changed since.
-        places = [
-            place
-            for place, number in enumerate(state.numbers)
-            if tables[place] is not known.get(number) or not renewed.isdisjoint(tables[place])
-        ]
+        # The other tables were right, and neither they nor the use of their pages has changed.
+        places = state.new_places
+        if generations != last.generations:
+            renewed = {*compress(range(state.num_pages), map(ne, generations, last.generations))}
+            places = [
+                place
+                for place, page_ids in enumerate(tables)
+                if place in places or not renewed.isdisjoint(page_ids)
+            ]
     return all(
-        [*map(generations.__getitem__, tables[place])] == state.given[place] for place in places
+        [generations[page_id] for page_id in tables[place]] == state.given[place]
+        for place in places
     )
 
 
@@ -94,14 +94,13 @@ def map_is_consistent(state: LiveState) -> bool:
     entry under its own hash."""
     if state.has_same_map:
         return True
-    entries, found = state.engine.block_manager.cache.entries, state.map
-    # As many pages are found as are listed, each of these by the entry it is listed under, and that
-    # one by its own hash: so just these.
+    cache, found = state.engine.block_manager.cache, state.map
+    entries, entry_of = cache.entries, cache.entry_of
+    # As many pages are found as are listed, and each of these by the entry it is listed under: so
+    # just these.
     return (
         sum(map(len, found.found)) == len(found.pages)
-        and [entries.get(page_hash) for page_hash in found.hashes] == found.entries
-        and [p for p, entry in zip(found.pages, found.entries, strict=True) if p in entry.page_ids]
-        == found.pages
+        and {p: entry for entry in entries.values() for p in entry.page_ids} == entry_of
         and found.keys == [entry.page_hash for entry in entries.values()]
     )
 

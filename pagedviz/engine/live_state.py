@@ -85,7 +85,8 @@ class LiveState:
     `last` is the state before, if all was right with it. Every structure is read whole all the
     same, but what follows from it is incremental: counts and fills are those of `last` plus what
     has changed since, and a table or map equal to that of `last` is not derived from again.
-    has_same_tables, has_same_map: whether they are equal to those of `last`.
+    has_same_tables, has_same_map: whether they are equal to those of `last`; new_places: in
+    `tables`, those that are not.
     """
 
     def __init__(self, engine: Audited, roll: Roll, last: LiveState | None) -> None:
@@ -116,6 +117,7 @@ class LiveState:
         page_lists = [table.page_ids for table in tables]
         given = [table.generations for table in tables]
         self.has_same_tables = False
+        self.new_places: list[int] = []
         known: dict[int, tuple[list[int], list[int]]] = {}
         if last is not None and last.counts is not None:
             if self.numbers == last.numbers and page_lists == last.tables and given == last.given:
@@ -126,7 +128,8 @@ class LiveState:
         self.tables, self.given = [], []
         come: list[list[int]] = []
         gone: list[list[int]] = []
-        for number, page_ids, generations in zip(self.numbers, page_lists, given, strict=True):
+        for place, number in enumerate(self.numbers):
+            page_ids, generations = page_lists[place], given[place]
             old = known.pop(number, None)
             if old is not None and old[0] == page_ids and old[1] == generations:
                 self.tables.append(old[0])
@@ -135,6 +138,7 @@ class LiveState:
             own_ids: list[int] = [*page_ids]
             self.tables.append(own_ids)
             self.given.append([*generations])
+            self.new_places.append(place)
             come.append(own_ids)
             if old is not None:
                 gone.append(old[0])

@@ -2,8 +2,8 @@
 the pages do have them.
 
 Invariants: nothing here is read from a cache or a chain; what is remembered about a sequence is
-compared with its tokens before it is used again, so that each page of tokens is hashed once; what
-is remembered about a page stands only while table, hash and tokens are those that were compared.
+compared with its tokens before it is used again, so that each page behind a prefix is hashed once;
+what is remembered about a page stands only while table, hash and tokens are those that were compared.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pagedviz.engine.ids import AdapterKey
-from pagedviz.engine.live_state import LiveState, Page
-from pagedviz.engine.prefix_hash import prefix_hash_seed, roll_hash, roll_page_hashes
+from pagedviz.engine.live_state import LiveState, LookupMap, Page
+from pagedviz.engine.prefix_hash import prefix_hash_seed, roll_hash
 from pagedviz.engine.sequence import Sequence
 
 
@@ -34,9 +34,10 @@ class OwnPrefixes:
         self._size = block_size
         self._chains: dict[int, OwnChain] = {}
         self._pages_of: dict[int, tuple[Page, ...]] = {}
+        # From a prefix and the page behind it: the prefix with that page.
+        self._rolled: dict[tuple[int, Page], int] = {}
         # What was compared last and found right: hash and tokens of pages, and who held which.
-        self._hashes: dict[int, int] = {}
-        self._contents: dict[int, Page] = {}
+        self._map: LookupMap | None = None
         self._held: dict[int, tuple[OwnChain, list[int]]] = {}
 
     def chain(self, sequence: Sequence) -> OwnChain:
@@ -59,19 +60,19 @@ class OwnPrefixes:
         size, first = self._size, len(chain.token_ids)
         adapter = None if chain.adapter_id is None else chain.adapter_id.name
         state = chain.hashes[-1] if chain.hashes else prefix_hash_seed(adapter)
-        tokens = token_ids[first : len(token_ids) // size * size]
-        if len(tokens) == size:
-            hashes = [roll_hash(state, tokens)]
-        else:
-            hashes = roll_page_hashes(state, tokens, size)
-        pages = [tuple(tokens[start : start + size]) for start in range(0, len(tokens), size)]
-        chain.hashes += hashes
-        chain.pages += pages
-        chain.token_ids += tokens
-        for page_hash, page in zip(hashes, pages, strict=True):
-            known = self._pages_of.get(page_hash, ())
-            if page not in known:
-                self._pages_of[page_hash] = (*known, page)
+        for start in range(first, len(token_ids) - size + 1, size):
+            tokens = token_ids[start : start + size]
+            page = tuple(tokens)
+            rolled = self._rolled.get((state, page))
+            if rolled is None:
+                rolled = self._rolled[state, page] = roll_hash(state, tokens)
+                known = self._pages_of.get(rolled, ())
+                if page not in known:
+                    self._pages_of[rolled] = (*known, page)
+            state = rolled
+            chain.hashes.append(state)
+            chain.pages.append(page)
+            chain.token_ids += tokens
 
     def forget(self, sequence: Sequence) -> None:
         """A sequence has ended: its chain, brought up to date once more, is not needed. The
@@ -91,12 +92,7 @@ class OwnPrefixes:
         hashes, contents = state.hashes, state.contents
         if list(map(fills.__getitem__, hashes)).count(self._size) < len(hashes):
             return False
-        changed: set[int] = set()
-        if hashes is not self._hashes and (hashes != self._hashes or contents != self._contents):
-            # Neither can be changed, so the same object is the same value.
-            hash_before, content_before = self._hashes.get, self._contents.get
-            changed.update([p for p, now in hashes.items() if now is not hash_before(p)])
-            changed.update([p for p, now in contents.items() if now is not content_before(p)])
+        changed = self._changed(state.map)
         held = self._held
         for sequence, page_ids in zip(state.sequences, state.tables, strict=True):
             if not page_ids:
@@ -116,8 +112,26 @@ class OwnPrefixes:
         for page_id in changed:
             if not counts[page_id] and not self.is_submitted(hashes[page_id], contents[page_id]):
                 return False
-        self._hashes, self._contents = hashes, contents
+        self._map = state.map
         return True
+
+    def _changed(self, new: LookupMap) -> set[int]:
+        """Pages whose hash or tokens are not those that were compared last."""
+        old = self._map
+        if old is new:
+            return set()
+        if old is None:
+            return {*new.pages}
+        size = len(old.pages)
+        if (
+            new.pages[:size] == old.pages
+            and new.hashes[:size] == old.hashes
+            and new.contents[:size] == old.contents
+        ):
+            return {*new.pages[size:]}  # new ones come last
+        before = dict(zip(old.pages, zip(old.hashes, old.contents, strict=True), strict=True))
+        now = zip(new.hashes, new.contents, strict=True)
+        return {p for p, pair in zip(new.pages, now, strict=True) if before.get(p) != pair}
 
 
 def _hold(
