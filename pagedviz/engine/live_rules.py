@@ -94,14 +94,16 @@ def map_is_consistent(state: LiveState) -> bool:
     entry under its own hash."""
     if state.has_same_map:
         return True
-    cache, found = state.engine.block_manager.cache, state.map
-    entries, entry_of = cache.entries, cache.entry_of
-    # As many pages are found as are listed, and each of these by the entry it is listed under: so
-    # just these.
+    now, (num_pages, num_entries) = state.map, state.num_same
+    keys, found = now.keys[num_entries:], now.found[num_entries:]
+    finders = now.finders[num_entries:]
+    # Those before were right and stand as they stood. Of the others, as many pages are found as are
+    # listed, and each of these by the entry it is listed under: so just these.
     return (
-        sum(map(len, found.found)) == len(found.pages)
-        and {p: entry for entry in entries.values() for p in entry.page_ids} == entry_of
-        and found.keys == [entry.page_hash for entry in entries.values()]
+        sum(map(len, found)) == len(now.pages) - num_pages
+        and {p: entry for entry, pages in zip(finders, found, strict=True) for p in pages}
+        == dict(zip(now.pages[num_pages:], now.entries[num_pages:], strict=True))
+        and keys == [entry.page_hash for entry in finders]
     )
 
 

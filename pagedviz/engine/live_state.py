@@ -34,15 +34,29 @@ class Audited(NamedTuple):
 
 
 class LookupMap(NamedTuple):
-    """By page that is listed as findable: pages, entries, and their hashes and contents. By entry:
-    keys, by which lookups find it, and found, the pages that they find."""
+    """By page that is listed as findable: pages, entries, and their hashes and contents. By entry
+    that lookups find: keys, finders, the entries, and found, their pages."""
 
     pages: list[PageId]
     entries: list[Entry]
     hashes: list[int]
     contents: list[Page]
     keys: list[int]
+    finders: list[Entry]
     found: list[dict[PageId, None]]
+
+    def starts_with(self, other: LookupMap) -> bool:
+        """Whether this is `other`, perhaps with more pages and entries behind."""
+        num_pages, num_keys = len(other.pages), len(other.keys)
+        return (
+            self.pages[:num_pages] == other.pages
+            and self.entries[:num_pages] == other.entries
+            and self.hashes[:num_pages] == other.hashes
+            and self.contents[:num_pages] == other.contents
+            and self.keys[:num_keys] == other.keys
+            and self.finders[:num_keys] == other.finders
+            and self.found[:num_keys] == other.found
+        )
 
 
 class Roll:
@@ -86,7 +100,7 @@ class LiveState:
     same, but what follows from it is incremental: counts and fills are those of `last` plus what
     has changed since, and a table or map equal to that of `last` is not derived from again.
     has_same_tables, has_same_map: whether they are equal to those of `last`; new_places: in
-    `tables`, those that are not.
+    `tables`, those that are not; num_same: how many pages and entries of `map` stand as they stood.
     """
 
     def __init__(self, engine: Audited, roll: Roll, last: LiveState | None) -> None:
@@ -101,6 +115,7 @@ class LiveState:
         self.given: list[list[int]]
         self.counts: list[int] | None
         self.map: LookupMap
+        self.num_same: tuple[int, int]
         self.hashes: dict[int, int]
         self.contents: dict[int, Page]
         self.num_computed = [sequence.num_computed for sequence in self.sequences]
@@ -111,9 +126,9 @@ class LiveState:
         self._read_map(last)
 
     def _read_tables(self, last: LiveState | None) -> None:
-        table_of = self.engine.block_manager.page_table
-        tables = [table_of(sequence.id) for sequence in self.sequences]
-        self.numbers = [sequence.number for sequence in self.sequences]
+        sequences, manager = self.sequences, self.engine.block_manager
+        tables = manager.page_tables([sequence.id for sequence in sequences])
+        self.numbers = [sequence.number for sequence in sequences]
         page_lists = [table.page_ids for table in tables]
         given = [table.generations for table in tables]
         self.has_same_tables = False
@@ -167,6 +182,7 @@ class LiveState:
     def _read_map(self, last: LiveState | None) -> None:
         cache = self.engine.block_manager.cache
         listed, under = cache.entry_of, [*cache.entry_of.values()]
+        finders = [*cache.entries.values()]
         # One loop for each attribute is faster than one for all.
         now = LookupMap(
             [*listed],
@@ -174,18 +190,22 @@ class LiveState:
             [entry.page_hash for entry in under],
             [entry.token_ids for entry in under],
             [*cache.entries],
-            [entry.page_ids for entry in cache.entries.values()],
+            finders,
+            [entry.page_ids for entry in finders],
         )
-        self.has_same_map = last is not None and now == last.map
-        if last is not None and self.has_same_map:
-            self.map = last.map
+        self.has_same_map, self.num_same = False, (0, 0)
+        if last is not None and now.starts_with(last.map):
+            self.num_same = num_pages, num_entries = len(last.map.pages), len(last.map.keys)
+            if len(now.pages) == num_pages and len(now.keys) == num_entries:
+                self.has_same_map, self.map = True, last.map
+                self.hashes, self.contents = last.hashes, last.contents
+                return
+            found = last.map.found + [{**page_ids} for page_ids in now.found[num_entries:]]
         else:
-            self.map = now._replace(found=[{**page_ids} for page_ids in now.found])
-        if last is not None and self.has_same_map:
-            self.hashes, self.contents = last.hashes, last.contents
-        else:
-            self.hashes = dict(zip(self.map.pages, self.map.hashes, strict=True))
-            self.contents = dict(zip(self.map.pages, self.map.contents, strict=True))
+            found = [{**page_ids} for page_ids in now.found]
+        self.map = LookupMap(*now[:-1], found)
+        self.hashes = dict(zip(now.pages, now.hashes, strict=True))
+        self.contents = dict(zip(now.pages, now.contents, strict=True))
 
     def expected_fills(self, counts: list[int], last: LiveState | None) -> list[int]:
         """[num_pages]: slots that the owners' computed tokens fill; a page that only the lookup map
@@ -201,24 +221,27 @@ class LiveState:
         for page_ids, start, stop in zip(self.tables, starts, self.num_computed, strict=True):
             if stop < start:
                 return self.expected_fills(counts, None)
-            num_full, rest = divmod(stop, size)
-            if stop - start != 1 or not rest:
-                for page_id in page_ids[start // size : num_full]:
+            if stop == start:
+                continue
+            last_index = (stop - 1) // size
+            if stop - start > 1:
+                for page_id in page_ids[start // size : last_index]:
                     fills[page_id] = size
-            if rest and num_full < len(page_ids):
-                tail = page_ids[num_full]
-                if fills[tail] < rest:
-                    fills[tail] = rest
+            if last_index < len(page_ids):
+                tail, fill = page_ids[last_index], stop - last_index * size
+                if fills[tail] < fill:
+                    fills[tail] = fill
         self.fills = fills
         return fills
 
     def as_start(self, fills: list[int], is_right: bool) -> StepStart:
         """What the next step begins with. is_right: all rules hold."""
+        num_known = [len(sequence.token_ids) for sequence in self.sequences]
         return StepStart(
             self.block_size,
             dict(zip(self.numbers, self.tables, strict=True)),
             dict(zip(self.numbers, self.num_computed, strict=True)),
-            {sequence.number: len(sequence.token_ids) for sequence in self.sequences},
+            dict(zip(self.numbers, num_known, strict=True)),
             fills,
             self.hashes,
             self.contents,

@@ -3,7 +3,8 @@ the pages do have them.
 
 Invariants: nothing here is read from a cache or a chain; what is remembered about a sequence is
 compared with its tokens before it is used again, so that each page behind a prefix is hashed once;
-what is remembered about a page stands only while table, hash and tokens are those that were compared.
+what is remembered about a page stands only while table, hash and tokens are those that were
+compared.
 """
 
 from __future__ import annotations

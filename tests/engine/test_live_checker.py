@@ -21,6 +21,7 @@ from pagedviz.engine.events import (
 from pagedviz.engine.invariants import Violation, check_step
 from pagedviz.engine.live_checker import FULL_UP_TO, MAX_MESSAGE, LiveChecker
 from pagedviz.engine.live_state import Audited
+from pagedviz.engine.prefix_cache import Entry
 from pagedviz.engine.profiles import PROFILES
 from pagedviz.engine.scheduler import Scheduler
 from pagedviz.engine.sequence import Sequence
@@ -275,6 +276,16 @@ def test_an_entry_that_finds_the_page_of_the_next_one_is_named(step_before: bool
     parent.page_ids[PageId(1)] = None
     child.page_ids.clear()
     assert {(5, 1, None)} == places(look(lab))
+
+
+def test_an_entry_that_is_found_in_place_of_the_listed_one_is_named() -> None:
+    lab = make_hit_lab()
+    cache = lab.engine.block_manager.cache
+    listed = cache.entry_of[PageId(1)]
+    copied = Entry(listed.page_hash, listed.parent, listed.token_ids)
+    copied.page_ids[PageId(1)] = None
+    cache._entries[listed.page_hash] = copied
+    assert (5, 1, None) in places(look(lab))
 
 
 def test_a_page_that_two_entries_find_is_named() -> None:
