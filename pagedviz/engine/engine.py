@@ -341,7 +341,7 @@ class Engine:
                 self._offer(sequence, logits, row)
                 sampled.append(None)
                 continue
-            token_id = self._pick(sequence, logits, row, outcome)
+            token_id = self._pick(sequence, known, logits, row, outcome)
             if sequence.num_seats > 1:
                 self._fork_samples(sequence, logits, row, outcome)
             sampled.append(token_id)
@@ -356,14 +356,15 @@ class Engine:
     def _pick(
         self,
         sequence: Sequence,
+        known: int,
         logits: NDArray[np.float32] | None,
         row: int,
         outcome: StepOutcome,
     ) -> int:
-        """The next token of a sequence whose tokens are all computed."""
-        known = len(sequence.token_ids)
-        if known < len(sequence.script):
-            return sequence.script[known]
+        """The next token of a sequence whose `known` tokens are all computed."""
+        script = sequence.script
+        if known < len(script):
+            return script[known]
         assert logits is not None
         picked = sample_token(logits[row], sequence.sampling, sequence.num_generated)
         outcome.logprobs[sequence.id] = picked.top_logprobs
@@ -393,7 +394,8 @@ class Engine:
         """Once a prompt is computed: its further samples, each with its first token."""
         for sample in self._families.fork_samples(sequence):
             outcome.forked.append(sample.id)
-            self._take_token(sample, self._pick(sample, logits, row, outcome), outcome)
+            known = len(sample.token_ids)
+            self._take_token(sample, self._pick(sample, known, logits, row, outcome), outcome)
 
     def _advance_beams(self, outcome: StepOutcome) -> None:
         for search in self._searches:

@@ -1,6 +1,6 @@
 """Without a fault nothing is broken: on 10,000 random steps with every setting varied (a tenth of
-them unless PAGEDVIZ_SOAK=1), with the engine's own check on; and with NaN in all
-slots that hold nothing."""
+them unless PAGEDVIZ_SOAK=1) and the engine's own check on, and with NaN in all slots that hold
+nothing."""
 
 from __future__ import annotations
 
