@@ -32,6 +32,15 @@ from pagedviz.engine.events import (
     TokenSampled,
 )
 from pagedviz.engine.snapshot import Snapshot
+from pagedviz.engine.step_breaches import (
+    LookedUp,
+    Overread,
+    Overwritten,
+    Scheduled,
+    SharedWrite,
+    Unplanned,
+    Unwritten,
+)
 
 
 class StepStart(NamedTuple):
@@ -67,74 +76,6 @@ class StepStart(NamedTuple):
             {p.page_id: p.token_ids for p in snapshot.pages if p.token_ids},
             any(view.parent_id is not None for view in snapshot.sequences),
         )
-
-
-class Scheduled(NamedTuple):
-    """A chunk that is empty, starts elsewhere than after the computed (or scheduled before) tokens,
-    or ends beyond the known ones of that time."""
-
-    seq_id: int
-    start: int
-    num_tokens: int
-    num_computed: int
-    num_known: int
-
-
-class LookedUp(NamedTuple):
-    """A prefix lookup that found all `num_known` tokens of a sequence, or more."""
-
-    seq_id: int
-    num_tokens: int
-    num_known: int
-
-
-class Overwritten(NamedTuple):
-    """A write from `offset` on into a page findable by `page_hash` whose first `fill` slots, more
-    than `offset`, were written already."""
-
-    seq_id: int
-    page_id: int
-    offset: int
-    fill: int
-    page_hash: int
-
-
-class SharedWrite(NamedTuple):
-    """A write into a page that is not findable and that `num_owners` sequences held."""
-
-    seq_id: int
-    page_id: int
-    offset: int
-    num_owners: int
-
-
-class Unwritten(NamedTuple):
-    """Attention of `seq_id` needed `needed` slots of its page `logical_index`, `fill` had been
-    written; page_id None = it held no such page."""
-
-    seq_id: int
-    logical_index: int
-    page_id: int | None
-    needed: int
-    fill: int
-
-
-class Overread(NamedTuple):
-    """Attention of `seq_id` read `num_read` slots where only `stop` tokens were computed or
-    scheduled."""
-
-    seq_id: int
-    num_read: int
-    stop: int
-
-
-class Unplanned(NamedTuple):
-    """A write of other tokens than those scheduled; `planned` = (start, num_tokens)."""
-
-    seq_id: int
-    start: int
-    num_tokens: int
-    planned: tuple[int, int]
 
 
 class StepFacts:
