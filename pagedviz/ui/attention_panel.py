@@ -21,6 +21,7 @@ from pagedviz.views.attention_view import (
     token_share_chart,
 )
 from pagedviz.views.theme import Theme, letter, places
+from pagedviz.views.words import sequence_name
 
 HEIGHT = 190
 _CONFIG = {"displayModeBar": False}
@@ -99,8 +100,8 @@ def chosen_sequence(view: View, snapshot: Snapshot) -> int:
 
 def sequence_label(snapshot: Snapshot, view: SequenceView) -> str:
     """`A seq:0 lily, decoding`"""
-    name = "" if view.name == f"seq:{view.seq_id}" else f" {view.name}"
-    return f"{letter(places(snapshot)[view.seq_id])} seq:{view.seq_id}{name}, {view.state}"
+    name = sequence_name(view.seq_id, view.name)
+    return f"{letter(places(snapshot)[view.seq_id])} {name}, {view.state}"
 
 
 def _sequence_choice(view: View, snapshot: Snapshot, seq_id: int) -> None:

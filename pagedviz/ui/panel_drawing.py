@@ -14,7 +14,7 @@ from pagedviz.views.attention_view import AttentionShares
 from pagedviz.views.memory import Amount
 from pagedviz.views.page_view import PageReport, Slot
 from pagedviz.views.theme import letter
-from pagedviz.views.words import TokenText, visible
+from pagedviz.views.words import TokenText, sequence_name, visible
 
 _BAR = 14
 _MOST_TOKENS = 600
@@ -53,8 +53,7 @@ def draw_page_card(report: PageReport, num_hues: int) -> str:
     """State, owners, slots with their tokens, hash chain."""
     owners = "".join(
         f'<li><b class="badge h{owner.place % num_hues}">{letter(owner.place)}</b> '
-        f"seq:{owner.seq_id:d} {escape(owner.name) if owner.name != f'seq:{owner.seq_id}' else ''}"
-        f" as its page {owner.logical_index}</li>"
+        f"{escape(sequence_name(owner.seq_id, owner.name))} as its page {owner.logical_index}</li>"
         for owner in report.owners
     )
     held = f"<ul>{owners}</ul>" if owners else f"<p>{_unowned(report)}</p>"

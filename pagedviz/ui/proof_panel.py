@@ -11,7 +11,6 @@ from html import escape
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pagedviz.engine.snapshot import Snapshot
 from pagedviz.trace.trace import Moment
 from pagedviz.trace.truth import Truth
 from pagedviz.ui import session
@@ -21,7 +20,7 @@ from pagedviz.ui.runs import RunKey
 from pagedviz.ui.session import View
 from pagedviz.ui.sweeps import Swept
 from pagedviz.views.theme import Theme
-from pagedviz.views.words import count
+from pagedviz.views.words import count, sequence_name
 
 _EVERY_SECONDS = 1.0
 _HEADS = ("sequence", "tokens", "largest difference", "allowed", "top-2 margin", "rule 8")
@@ -32,7 +31,10 @@ def draw_proof(view: View, theme: Theme, row: DeltaGenerator) -> None:
     del theme, row  # every panel is drawn alike
     step = view.moment.step
     truths = truths_of(view.run, step)
-    names = _names(view.run.trace.at(step))
+    names = {
+        sequence.seq_id: sequence_name(sequence.seq_id, sequence.name)
+        for sequence in view.run.trace.at(step).sequences
+    }
     head = f"Step {step}: logits through the pages against a plain dense computation without any"
     if truths:
         table = draw_table(_HEADS, [_row(truth, names) for truth in truths], numbers=5)
@@ -41,15 +43,6 @@ def draw_proof(view: View, theme: Theme, row: DeltaGenerator) -> None:
         table = f'<div class="panel"><p>{nothing}</p></div>'
     st.html(f'<div class="panel" data-testid="proof"><h2>{head}</h2></div>{table}')
     st.fragment(_sweep, run_every=_EVERY_SECONDS)(view.run.key, view.run.trace.num_steps)
-
-
-def _names(snapshot: Snapshot) -> dict[int, str]:
-    return {
-        view.seq_id: f"seq:{view.seq_id:d} {view.name}"
-        if view.name != f"seq:{view.seq_id}"
-        else view.name
-        for view in snapshot.sequences
-    }
 
 
 def _row(truth: Truth, names: dict[int, str]) -> tuple[str, ...]:

@@ -66,8 +66,10 @@ class View:
         """Differs between runs and says nothing else."""
         return self.run.key.short
 
-    def show(self, run: RecordedRun) -> None:
-        self.run = run
+    def show(self, run: RecordedRun, bookmarks: tuple[Bookmark, ...] = ()) -> None:
+        if run.key != self.run.key:
+            _forget_fields(self.run.key)
+        self.run, self.bookmarks, self.problems = run, bookmarks, ()
         self.visit += 1
 
     def go(self, moment: Moment) -> None:
@@ -107,8 +109,8 @@ def follow_address() -> None:
     if is_ours or "file" in parameters or _address() != state.published:
         return
     there = _opened(parameters)
-    state.show(there.run)
-    state.problems, state.bookmarks = there.problems, there.bookmarks
+    state.show(there.run, there.bookmarks)
+    state.problems = there.problems
     state.go(there.moment)
     state.looking = there.looking
 
@@ -142,7 +144,12 @@ def moment_link() -> dict[str, str]:
     )
 
 
-def field(key: str, otherwise: Any = None) -> Any:
+def field(key: str) -> Any:
+    """What a widget holds. KeyError of one that was never drawn."""
+    return st.session_state[key]
+
+
+def field_or(key: str, otherwise: Any) -> Any:
     """What a widget holds; of one that was never drawn, `otherwise`."""
     return st.session_state.get(key, otherwise)
 
@@ -306,7 +313,6 @@ def open_fault(name: str, step: int) -> None:
         state.problems = (f"Not opened: {error}",)
         return
     state.show(run)
-    state.problems, state.bookmarks = (), ()
     last = run.trace.num_steps - 1
     state.go(Moment(0, 0) if step < 0 else Moment(min(step, last)))
     state.wanted_screen = "step"
@@ -373,8 +379,7 @@ def refuse(problem: str) -> None:
 def open_file(run: RecordedRun) -> None:
     """Show a trace that this visitor has opened."""
     state = view()
-    state.show(run)
-    state.problems, state.bookmarks = (), run.trace.header.bookmarks
+    state.show(run, run.trace.header.bookmarks)
     state.go(Moment(0))
 
 
@@ -387,12 +392,8 @@ def _show(name: str, overrides: Mapping[str, Any], changes: Iterable[Change] = (
         state.problems = (f"Not applied: {error}",)
         return False
     is_other = run.key.scenario != state.run.key.scenario
-    state.problems = ()
     is_beyond = is_other or state.moment.step >= run.trace.num_steps
     there = _start(run) if is_beyond else Moment(state.moment.step)
-    if run.key != state.run.key:
-        state.bookmarks = ()
-        _forget_fields(state.run.key)
-    state.show(run)
+    state.show(run, state.bookmarks if run.key == state.run.key else ())
     state.go(there)
     return True

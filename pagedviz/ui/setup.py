@@ -116,7 +116,7 @@ def _read_fields(run: RecordedRun) -> dict[str, Any]:
 
 def _typed(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """What the fields hold; what was never drawn is as it was."""
-    return {name: session.field(f"{prefix}{name}", value) for name, value in values.items()}
+    return {name: session.field_or(f"{prefix}{name}", value) for name, value in values.items()}
 
 
 def _free_name(scenario: Scenario) -> str:

@@ -83,7 +83,16 @@ def draw_request_fields(prefix: str, values: Mapping[str, Any]) -> None:
             values["beam_width"],
             "Above 1 a beam search: so many of the likeliest texts go on, others fall out",
         )
-        _adapter_field(prefix, values["adapter"])
+        # An empty name and not None, which Streamlit takes for nothing chosen.
+        names = {name: name for name in bundled_model().adapter_names}
+        _choice(
+            "Adapter",
+            prefix,
+            "adapter",
+            {"": _NO_ADAPTER, **names},
+            values["adapter"],
+            "A LoRA adapter changes what the model says; pages are shared under one adapter only",
+        )
 
 
 def draw_engine_fields(prefix: str, engine: EngineConfig) -> None:
@@ -113,14 +122,13 @@ def draw_engine_fields(prefix: str, engine: EngineConfig) -> None:
         key=f"{prefix}prefix_caching",
         persist_state="session",
     )
-    st.selectbox(
+    _choice(
         "When no page is left",
-        list(_PREEMPTIONS),
-        index=list(_PREEMPTIONS).index(engine.preemption),
-        format_func=_PREEMPTIONS.__getitem__,
-        key=f"{prefix}preemption",
-        help="What becomes of the sequence that is preempted",
-        persist_state="session",
+        prefix,
+        "preemption",
+        _PREEMPTIONS,
+        engine.preemption,
+        "What becomes of the sequence that is preempted",
     )
     host, profile = st.columns(2)
     with host:
@@ -132,15 +140,14 @@ def draw_engine_fields(prefix: str, engine: EngineConfig) -> None:
             "Room for swapped-out pages; used by \u201cswap to the host\u201d only",
         )
     with profile:
-        st.selectbox(
+        _choice(
             "Decides like",
-            list(_PROFILES),
-            index=list(_PROFILES).index(engine.profile),
-            format_func=_PROFILES.__getitem__,
-            key=f"{prefix}profile",
-            help="The engine whose choices are followed where engines differ. nano-vLLM computes "
+            prefix,
+            "profile",
+            _PROFILES,
+            engine.profile,
+            "The engine whose choices are followed where engines differ. nano-vLLM computes "
             "prompts and answers in different steps, and knows no chunk",
-            persist_state="session",
         )
 
 
@@ -166,15 +173,16 @@ def _number(
     )
 
 
-def _adapter_field(prefix: str, adapter: str) -> None:
-    # An empty name and not None, which Streamlit takes for nothing chosen.
-    choices = ("", *bundled_model().adapter_names)
+def _choice(
+    label: str, prefix: str, name: str, words: Mapping[str, str], value: str, meaning: str
+) -> None:
+    """words: what each choice is called on screen."""
     st.selectbox(
-        "Adapter",
-        choices,
-        format_func=lambda name: name or _NO_ADAPTER,
-        index=choices.index(adapter),
-        key=f"{prefix}adapter",
-        help="A LoRA adapter changes what the model says; pages are shared under one adapter only",
+        label,
+        list(words),
+        index=list(words).index(value),
+        format_func=words.__getitem__,
+        key=f"{prefix}{name}",
+        help=meaning,
         persist_state="session",
     )

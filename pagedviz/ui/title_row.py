@@ -56,6 +56,5 @@ def _choice(view: View) -> None:
 
 
 def _chosen(key: str, visit: int) -> None:
-    name = session.field(key)
-    if name is not None and visit == session.view().visit:
+    if visit == session.view().visit and (name := session.field(key)) is not None:
         session.open_scenario(name)

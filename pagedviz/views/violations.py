@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pagedviz.engine.events import EVENT_TYPES, InvariantViolated
+from pagedviz.trace.queries import remembered
 from pagedviz.trace.trace import Moment, Trace
 from pagedviz.views.page_view import StoryLine, page_report
 from pagedviz.views.words import TokenText
@@ -22,6 +23,7 @@ class Broken(NamedTuple):
     event: InvariantViolated
 
 
+@remembered
 def first_violation(trace: Trace) -> Broken | None:
     """The first of the run, None if every rule held."""
     for step in range(trace.num_steps):

@@ -53,6 +53,11 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
+def sequence_name(seq_id: int, name: str) -> str:
+    """`seq:0 lily`, or `seq:0` if nobody named it."""
+    return name if name == f"seq:{seq_id}" else f"seq:{seq_id} {name}"
+
+
 def positions(start: int, num_tokens: int) -> str:
     """`token 7` or `tokens 7 to 9`; positions count from 0."""
     if num_tokens == 1:

@@ -4,7 +4,7 @@ title                 with a way to stop a run that is still being recorded
 the board             steps in the browser (pagedviz/ui/board)
 check                 what the live check of the rules did, and what is broken here
 charts                of the whole run; they follow where the board rests
-a panel               attention, a page, what if; so does it
+a panel               attention, a page, what if, proof; so does it
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pagedviz.ui.messages import draw_messages
 from pagedviz.ui.panel_style import panel_style
 from pagedviz.ui.panels import draw_panels
 from pagedviz.ui.runs import RunKey
+from pagedviz.ui.screen_frame import current_theme
 from pagedviz.ui.session import View
 from pagedviz.ui.setup import draw_setup
 from pagedviz.ui.title_row import draw_title_row
 from pagedviz.ui.violation_panel import draw_violation
-from pagedviz.views.theme import LIGHT, THEMES
 
 _MOMENT = "moment"
 
@@ -48,7 +48,7 @@ def _draw_moment(key: RunKey, is_growing: bool) -> None:
     if view.run.key != key or view.run.is_growing != is_growing:
         st.rerun()
     session.publish()
-    theme = THEMES.get(st.context.theme.type or "", LIGHT)
+    theme = current_theme()
     alone = presenter_style() if view.looking.presenter else ""
     st.html(frame_style() + panel_style() + alone)
     draw_title_row(view, check_chip(view))
