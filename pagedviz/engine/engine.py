@@ -9,6 +9,7 @@ every machine; with no model the output tokens are given at submit and only the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from pagedviz.engine.events import (
     SAMPLED,
     WRITTEN,
     Emit,
+    InvariantViolated,
     SequenceSubmitted,
     StateChanged,
 )
@@ -115,6 +117,8 @@ class Engine:
         self._searches: list[BeamSearch] = []
         self._emit = emit
         self._eos_ids = frozenset(() if model is None else model.eos_token_ids)
+        self.reads: dict[int, int] = {}
+        """By number of each sequence of the last step: how many slots the model has read for it."""
         self._is_failed = False
         self._has_idled = False
 
@@ -244,19 +248,27 @@ class Engine:
         """One iteration: every running sequence advances by one token or one chunk."""
         self._check_alive()
         self.block_manager.cache.step = self.num_steps
-        plan = self.scheduler.schedule()
-        self._is_failed = True  # until execute has returned
-        logits = self._execute(plan)
-        self._is_failed = False
-        outcome = self._commit(plan, logits)
-        self.num_steps += 1
-        self._has_idled = not (plan.sequences or plan.preempted or outcome.logprobs)
-        self._check()
+        self.reads.clear()
+        check = self.checker.after_failure
+        try:
+            plan = self.scheduler.schedule()
+            self._is_failed = True  # until execute has returned
+            logits = self._execute(plan)
+            self._is_failed = False
+            outcome = self._commit(plan, logits)
+            self.num_steps += 1
+            self._has_idled = not (plan.sequences or plan.preempted or outcome.logprobs)
+            check = self.checker.after_step
+        finally:
+            # Also of a step that raises: why it does, a rule may have to say.
+            self._check(check)
         return outcome
 
-    def _check(self) -> None:
-        audited = Audited(self.num_steps, self.block_manager, self.sequences, self.scheduler)
-        for violated in self.checker.after_step(audited):
+    def _check(self, check: Callable[[Audited], list[InvariantViolated]]) -> None:
+        audited = Audited(
+            self.num_steps, self.block_manager, self.sequences, self.scheduler, self.reads
+        )
+        for violated in check(audited):
             if self._tell is not None:
                 self._tell(violated)
 
@@ -289,6 +301,7 @@ class Engine:
         pool = self.block_manager.pool
         tables = [self.block_manager.page_table(s.id).page_ids for s in sequences]
         adapter = sequences[0].adapter_id
+        reads: list[int] = []
         logits = model.forward(
             np.array(token_ids, dtype=np.int64),  # [T]
             counts,
@@ -297,7 +310,9 @@ class Engine:
             pool.keys,
             pool.values,
             adapter=None if adapter is None else adapter.name,
+            reads=reads,
         )
+        self.reads.update(zip([s.number for s in sequences], reads, strict=True))
         for page_ids, stop in zip(tables, context_lens, strict=True):
             pool.mark_filled(page_ids, stop)
         return logits
@@ -326,10 +341,7 @@ class Engine:
                 self._offer(sequence, logits, row)
                 sampled.append(None)
                 continue
-            if known < len(sequence.script):
-                token_id = sequence.script[known]
-            else:
-                token_id = self._pick(sequence, logits, row, outcome)
+            token_id = self._pick(sequence, known, logits, row, outcome)
             if sequence.num_seats > 1:
                 self._fork_samples(sequence, logits, row, outcome)
             sampled.append(token_id)
@@ -344,14 +356,15 @@ class Engine:
     def _pick(
         self,
         sequence: Sequence,
+        known: int,
         logits: NDArray[np.float32] | None,
         row: int,
         outcome: StepOutcome,
     ) -> int:
-        """The next token of a sequence whose tokens are all computed."""
-        known = len(sequence.token_ids)
-        if known < len(sequence.script):
-            return sequence.script[known]
+        """The next token of a sequence whose `known` tokens are all computed."""
+        script = sequence.script
+        if known < len(script):
+            return script[known]
         assert logits is not None
         picked = sample_token(logits[row], sequence.sampling, sequence.num_generated)
         outcome.logprobs[sequence.id] = picked.top_logprobs
@@ -381,7 +394,8 @@ class Engine:
         """Once a prompt is computed: its further samples, each with its first token."""
         for sample in self._families.fork_samples(sequence):
             outcome.forked.append(sample.id)
-            self._take_token(sample, self._pick(sample, logits, row, outcome), outcome)
+            known = len(sample.token_ids)
+            self._take_token(sample, self._pick(sample, known, logits, row, outcome), outcome)
 
     def _advance_beams(self, outcome: StepOutcome) -> None:
         for search in self._searches:

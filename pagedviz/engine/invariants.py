@@ -7,7 +7,7 @@ rules that need a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pagedviz.engine import state_rules, step_rules
@@ -40,9 +40,12 @@ _STATE_RULES: dict[int, Callable[[Snapshot], Iterator[Finding]]] = {
     12: state_rules.who_left_holds_nothing,
 }
 _STEP_RULES: dict[int, Callable[[CheckedStep], Iterator[Finding]]] = {
-    6: step_rules.hashed_pages_are_never_written,
     7: step_rules.something_makes_progress,
     9: step_rules.hits_leave_the_map_alone,
+    11: step_rules.owners_agree,
+}
+_EVENT_RULES: dict[int, Callable[[StepFacts], Iterator[Finding]]] = {
+    6: step_rules.hashed_pages_are_never_written,
     10: step_rules.scheduled_tokens_are_known,
     11: step_rules.attention_reads_own_written_slots,
 }
@@ -72,6 +75,7 @@ def check_step(
     *,
     more_arrivals: bool = False,
     reserves_prompts: bool = False,
+    reads: Mapping[int, int] | None = None,
 ) -> list[Violation]:
     """What a step breaks, by rule number: in the state it ends with, and on the way there.
 
@@ -79,10 +83,11 @@ def check_step(
     of requests submitted or aborted before the step included; they must fold from `before`.
     more_arrivals: requests, commands, or recorded steps in which something is scheduled are still
     to come, so that a step in which everybody waits is not yet the end (rule 7).
-    reserves_prompts: as for check_snapshot.
+    reserves_prompts: as for check_snapshot. reads: how many slots attention has read for each
+    sequence, if the model tells (rule 11).
     """
     start = StepStart.of(before)
-    facts = StepFacts(start, events)
+    facts = StepFacts(start, events, reads)
     return check_facts(start, facts, after, more_arrivals, reserves_prompts)
 
 
@@ -100,7 +105,18 @@ def check_facts(
         for number, rule in _STEP_RULES.items()
         for finding in rule(step)
     ]
-    return check_snapshot(after, reserves_prompts=reserves_prompts) + on_the_way
+    return (
+        check_snapshot(after, reserves_prompts=reserves_prompts) + on_the_way + check_events(facts)
+    )
+
+
+def check_events(facts: StepFacts) -> list[Violation]:
+    """What breaks rules 6, 10 and 11 on the way through a step, be it one that broke off."""
+    return [
+        _violation(number, finding)
+        for number, rule in _EVENT_RULES.items()
+        for finding in rule(facts)
+    ]
 
 
 def _violation(number: int, finding: Finding) -> Violation:

@@ -37,10 +37,12 @@ class LanguageModel(Protocol):
         values: NDArray[np.float32],
         *,
         adapter: str | None,
+        reads: list[int] | None = None,
     ) -> NDArray[np.float32]:
         """Write the K/V of all tokens of a sub-batch, [T], into the pages; return the logits of
         each sequence's last one, [S, vocab]. context_lens: tokens in cache once this step is
-        written. adapter: that of all its sequences, one of `adapter_names` or None."""
+        written. adapter: that of all its sequences, one of `adapter_names` or None. `reads=[]`
+        receives how many slots, from the first on, attention has read for each sequence."""
         ...
 
 

@@ -16,9 +16,10 @@ from typing import Protocol
 
 from pagedviz.engine import live_rules
 from pagedviz.engine.events import Emit, Emitted, InvariantViolated
-from pagedviz.engine.invariants import Violation, check_facts, check_snapshot
+from pagedviz.engine.invariants import Violation, check_events, check_facts, check_snapshot
 from pagedviz.engine.live_state import Audited, LiveState, Roll
 from pagedviz.engine.own_prefixes import OwnPrefixes
+from pagedviz.engine.prefix_cache import Entry
 from pagedviz.engine.rules import RULES
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.snapshot_builder import build_snapshot
@@ -41,6 +42,10 @@ class Checker(Protocol):
         """What the step has broken; what was broken already before it is not told again."""
         ...
 
+    def after_failure(self, engine: Audited) -> list[InvariantViolated]:
+        """What a step that raises has broken until then."""
+        ...
+
 
 class NoChecker:
     """Nothing is checked."""
@@ -49,6 +54,9 @@ class NoChecker:
         return emit
 
     def after_step(self, engine: Audited) -> list[InvariantViolated]:
+        return []
+
+    def after_failure(self, engine: Audited) -> list[InvariantViolated]:
         return []
 
 
@@ -63,7 +71,7 @@ class LiveChecker:
         """What the newest check took, in microseconds; None before the first and while paused."""
         self.violations: list[Violation] = []
         """All that is broken after the last step, by rule."""
-        self._has_paused = False
+        self._has_gap = False
         self._events: list[Emitted] = []
         self._roll = Roll()
         self._own: OwnPrefixes | None = None
@@ -79,7 +87,7 @@ class LiveChecker:
 
     def pause(self) -> None:
         """Check nothing until `resume`."""
-        self.is_paused = self._has_paused = True
+        self.is_paused = self._has_gap = True
         self.last_cost_us = None
         self._start = None
 
@@ -102,6 +110,26 @@ class LiveChecker:
         self.violations = self.check(engine)
         self._events.clear()
         self.last_cost_us = (perf_counter() - began) * 1e6
+        return self._tell_new()
+
+    def after_failure(self, engine: Audited) -> list[InvariantViolated]:
+        """A step that raises leaves a state half changed, which no rule is about: only what its
+        events tell until then is judged, by rules 6, 10 and 11. The next step starts afresh, as
+        after a pause."""
+        start = self._start
+        if start is None and self._is_before_anything(engine):
+            start = _before_anything(engine)
+        if start is not None and not self.is_paused:
+            began = perf_counter()
+            facts = StepFacts(start, self._events, engine.reads)
+            self.violations = _one_by_place(check_events(facts))
+            self.last_cost_us = (perf_counter() - began) * 1e6
+        self._events.clear()
+        self._has_gap = True
+        self._start = self._last = None
+        return self._tell_new()
+
+    def _tell_new(self) -> list[InvariantViolated]:
         told, self._told = self._told, {(v.rule, v.page_id, v.seq_id) for v in self.violations}
         return [_as_event(v) for v in self.violations if (v.rule, v.page_id, v.seq_id) not in told]
 
@@ -114,38 +142,38 @@ class LiveChecker:
         """Note what the next step starts from, without asking whether it is right."""
         _, state = self._look(engine)
         if state.counts is not None:
-            self._start = state.as_start(state.expected_fills(state.counts, None))
+            self._start = state.as_start(state.expected_fills(state.counts, None), False)
 
     def _look(self, engine: Audited) -> tuple[OwnPrefixes, LiveState]:
         gone = self._roll.update(engine)
         state = LiveState(engine, self._roll, self._last)
         if self._own is None:
+            if self._is_before_anything(engine):
+                self._start = _before_anything(engine)
             self._own = OwnPrefixes(state.block_size)
-            if engine.num_steps <= 1 and not self._has_paused:
-                self._start = _before_anything(state)
         for sequence in gone:
             self._own.forget(sequence)
         return self._own, state
+
+    def _is_before_anything(self, engine: Audited) -> bool:
+        return self._own is None and engine.num_steps <= 1 and not self._has_gap
 
     def check(self, engine: Audited) -> list[Violation]:
         """Everything that is broken now, or was on the way here; the events since the last call
         count."""
         own, state = self._look(engine)
         start = self._start
-        facts = None if start is None else StepFacts(start, self._events)
+        facts = None if start is None else StepFacts(start, self._events, engine.reads)
         counts = state.counts
         fills = _own_fills(state, facts, counts)
-        violations: list[Violation] = []
-        if (
-            counts is None
-            or not self._holds(state, own, counts, fills)
-            or (
-                start is not None and facts is not None and not self._was_right(state, start, facts)
-            )
-        ):
-            violations = self._explain(state, start, facts, fills)
-        self._start = state.as_start(fills)
-        self._last = None if violations else state
+        is_right = (
+            counts is not None
+            and self._holds(state, own, counts, fills)
+            and (start is None or facts is None or self._was_right(state, start, facts))
+        )
+        violations = [] if is_right else self._explain(state, start, facts, fills)
+        self._start = state.as_start(fills, is_right)
+        self._last = state if is_right else None
         return violations
 
     def _holds(
@@ -193,8 +221,12 @@ class LiveChecker:
         if pages != after.pages:
             found += check_snapshot(after._replace(pages=pages), reserves_prompts=reserves)
         found += _map_errors(state)
-        by_place = {(v.rule, v.page_id, v.seq_id): v for v in reversed(found)}
-        return sorted(by_place.values(), key=lambda v: (v.rule, v.page_id or 0, v.seq_id or 0))
+        return _one_by_place(found)
+
+
+def _one_by_place(found: list[Violation]) -> list[Violation]:
+    by_place = {(v.rule, v.page_id, v.seq_id): v for v in reversed(found)}
+    return sorted(by_place.values(), key=lambda v: (v.rule, v.page_id or 0, v.seq_id or 0))
 
 
 def _as_event(violation: Violation) -> InvariantViolated:
@@ -223,8 +255,10 @@ class _Listener:
             self._emit(emitted)
 
 
-def _before_anything(state: LiveState) -> StepStart:
-    return StepStart(state.block_size, {}, {}, {}, [0] * state.num_pages, {}, {}, False)
+def _before_anything(engine: Audited) -> StepStart:
+    pool = engine.block_manager.pool
+    fills = [0] * len(pool.page_ids)
+    return StepStart(pool.config.block_size, {}, {}, {}, fills, {}, {}, False)
 
 
 def _own_fills(state: LiveState, facts: StepFacts | None, counts: list[int] | None) -> list[int]:
@@ -244,12 +278,17 @@ def _own_fills(state: LiveState, facts: StepFacts | None, counts: list[int] | No
 def _map_errors(state: LiveState) -> list[Violation]:
     """Pages that a lookup finds by another entry than the one they are listed under."""
     found = []
-    listed_under = {int(p): e for p, e in state.engine.block_manager.cache.entry_of.items()}
-    by_page = state.entries_by_page()
-    for page_id in sorted(by_page.keys() | listed_under.keys()):
-        looked_up, listed = by_page.get(page_id), listed_under.get(page_id)
-        if looked_up is listed:
-            continue
+    cache = state.engine.block_manager.cache
+    listed_under = {int(p): e for p, e in cache.entry_of.items()}
+    wrong: list[tuple[int, Entry | None, Entry | None]] = [
+        (int(page_id), entry, listed_under.get(page_id))
+        for entry in cache.entries.values()
+        for page_id in entry.page_ids
+        if listed_under.get(page_id) is not entry
+    ]
+    missing = listed_under.keys() - {p for entry in cache.entries.values() for p in entry.page_ids}
+    wrong += [(page_id, None, listed_under[page_id]) for page_id in sorted(missing)]
+    for page_id, looked_up, listed in wrong:
         names = ["nothing" if e is None else f"{e.page_hash:016x}" for e in (looked_up, listed)]
         found.append(
             Violation(
@@ -259,7 +298,7 @@ def _map_errors(state: LiveState) -> list[Violation]:
                 page_id,
             )
         )
-    for page_hash, entry in state.engine.block_manager.cache.entries.items():
+    for page_hash, entry in cache.entries.items():
         if page_hash != entry.page_hash and entry.page_ids:
             found.append(
                 Violation(

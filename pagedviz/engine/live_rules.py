@@ -8,11 +8,14 @@ same number in state_rules or step_rules finds something, and these then say wha
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import compress
+from operator import attrgetter, ne
 
 from pagedviz.engine.live_state import LiveState
-from pagedviz.engine.prefix_cache import Entry
 from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.step_facts import StepFacts, StepStart
+
+_get_pages, _get_host_pages = attrgetter("table.page_ids"), attrgetter("host_page_ids")
 
 
 def queue_and_counts_hold(state: LiveState, counts: list[int], last: LiveState | None) -> bool:
@@ -37,16 +40,16 @@ def generations_stand(state: LiveState, last: LiveState | None) -> bool:
     """Rule 3: every page in a table is still in the use it was given in."""
     generations, tables = state.generations, state.tables
     places: Iterable[int] = range(len(tables))
-    if last is not None and state.numbers == last.numbers and state.counts is not None:
-        if state.has_same_tables and generations == last.generations:
-            return True
-        renewed = {p for p, old in enumerate(last.generations) if generations[p] != old}
-        # The others were right, and neither they nor the use of their pages has changed since.
-        places = [
-            place
-            for place, page_ids in enumerate(tables)
-            if page_ids is not last.tables[place] or not renewed.isdisjoint(page_ids)
-        ]
+    if last is not None and last.counts is not None:
+        # The other tables were right, and neither they nor the use of their pages has changed.
+        places = state.new_places
+        if generations != last.generations:
+            renewed = {*compress(range(state.num_pages), map(ne, generations, last.generations))}
+            places = [
+                place
+                for place, page_ids in enumerate(tables)
+                if place in places or not renewed.isdisjoint(page_ids)
+            ]
     return all(
         [generations[page_id] for page_id in tables[place]] == state.given[place]
         for place in places
@@ -58,19 +61,32 @@ def tables_cover_tokens(
 ) -> bool:
     """Rule 4: tables are as long as their tokens need, and pages as full as events say, as the pool
     says, and as their owners have computed."""
-    size, reserves_prompts = state.block_size, state.engine.scheduler.reserves_prompts
-    for sequence, page_ids in zip(state.sequences, state.tables, strict=True):
+    size = state.block_size
+    for page_ids, num_computed in zip(state.tables, state.num_computed, strict=True):
         # One page more than this, or a part of it, would be too much.
-        is_exact = 0 <= len(page_ids) * size - sequence.num_computed < size
-        if reserves_prompts and sequence.is_running:
-            all_known = -(-len(sequence.token_ids) // size)
-            is_exact &= sequence.is_decoding
-            is_exact |= len(page_ids) == all_known
-        if not is_exact:
+        if not 0 <= len(page_ids) * size - num_computed < size and not (
+            state.engine.scheduler.reserves_prompts
+        ):
             return False
+    if state.engine.scheduler.reserves_prompts and not _prompts_are_reserved(state):
+        return False
     if state.pool.has_storage and state.pool.fills != fills:
         return False
     return fills == state.expected_fills(counts, last)
+
+
+def _prompts_are_reserved(state: LiveState) -> bool:
+    """A prompt has all its pages from its first chunk on; a decoding sequence may have just those
+    of its computed tokens."""
+    size = state.block_size
+    for sequence, page_ids in zip(state.sequences, state.tables, strict=True):
+        is_exact = 0 <= len(page_ids) * size - sequence.num_computed < size
+        if sequence.is_running:
+            is_exact &= sequence.is_decoding
+            is_exact |= len(page_ids) == -(-len(sequence.token_ids) // size)
+        if not is_exact:
+            return False
+    return True
 
 
 def map_is_consistent(state: LiveState) -> bool:
@@ -78,11 +94,17 @@ def map_is_consistent(state: LiveState) -> bool:
     entry under its own hash."""
     if state.has_same_map:
         return True
-    cache = state.engine.block_manager.cache
-    entries_by_page: dict[int, Entry] = state.entries_by_page()
-    if entries_by_page != cache.entry_of:
-        return False
-    return [*cache.entries] == [entry.page_hash for entry in cache.entries.values()]
+    now, (num_pages, num_entries) = state.map, state.num_same
+    keys, found = now.keys[num_entries:], now.found[num_entries:]
+    finders = now.finders[num_entries:]
+    # Those before were right and stand as they stood. Of the others, as many pages are found as are
+    # listed, and each of these by the entry it is listed under: so just these.
+    return (
+        sum(map(len, found)) == len(now.pages) - num_pages
+        and {p: entry for entry, pages in zip(finders, found, strict=True) for p in pages}
+        == dict(zip(now.pages[num_pages:], now.entries[num_pages:], strict=True))
+        and keys == [entry.page_hash for entry in finders]
+    )
 
 
 def hits_left_the_map_alone(state: LiveState, start: StepStart, facts: StepFacts) -> bool:
@@ -147,7 +169,8 @@ def owners_agree(state: LiveState, counts: list[int]) -> bool:
 
 def who_left_holds_nothing(state: LiveState) -> bool:
     """Rule 12."""
-    if any(s.table.page_ids or s.host_page_ids for s in state.roll.ended):
+    ended = state.roll.ended
+    if any(map(_get_pages, ended)) or any(map(_get_host_pages, ended)):
         return False
     if not state.roll.aborted or not state.roll.has_forks:
         return True

@@ -2,15 +2,17 @@
 the pages do have them.
 
 Invariants: nothing here is read from a cache or a chain; what is remembered about a sequence is
-compared with its tokens before it is used again, so that each page of tokens is hashed once; what
-is remembered about a page stands only while table, hash and tokens are those that were compared.
+compared with its tokens before it is used again, so that each page behind a prefix is hashed once;
+what is remembered about a page stands only while table, hash and tokens are those that were
+compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pagedviz.engine.live_state import LiveState, Page
+from pagedviz.engine.ids import AdapterKey
+from pagedviz.engine.live_state import LiveState, LookupMap, Page
 from pagedviz.engine.prefix_hash import prefix_hash_seed, roll_hash
 from pagedviz.engine.sequence import Sequence
 
@@ -18,10 +20,10 @@ from pagedviz.engine.sequence import Sequence
 class OwnChain:
     """Hash and tokens of each full page of one sequence's tokens."""
 
-    __slots__ = ("adapter", "hashes", "pages", "token_ids")
+    __slots__ = ("adapter_id", "hashes", "pages", "token_ids")
 
-    def __init__(self, adapter: str | None) -> None:
-        self.adapter = adapter
+    def __init__(self, adapter_id: AdapterKey | None) -> None:
+        self.adapter_id = adapter_id
         self.token_ids: list[int] = []
         """Those that are hashed."""
         self.hashes: list[int] = []
@@ -33,37 +35,45 @@ class OwnPrefixes:
         self._size = block_size
         self._chains: dict[int, OwnChain] = {}
         self._pages_of: dict[int, tuple[Page, ...]] = {}
+        # From a prefix and the page behind it: the prefix with that page.
+        self._rolled: dict[tuple[int, Page], int] = {}
         # What was compared last and found right: hash and tokens of pages, and who held which.
-        self._hashes: dict[int, int] = {}
-        self._contents: dict[int, Page] = {}
+        self._map: LookupMap | None = None
         self._held: dict[int, tuple[OwnChain, list[int]]] = {}
 
     def chain(self, sequence: Sequence) -> OwnChain:
         """The chain of a sequence's tokens as they are now."""
-        adapter = None if sequence.adapter_id is None else sequence.adapter_id.name
         token_ids = sequence.token_ids
         chain = self._chains.get(sequence.number)
         num_hashed = 0 if chain is None else len(chain.token_ids)
-        if chain is None or chain.adapter != adapter or chain.token_ids != token_ids[:num_hashed]:
-            chain, num_hashed = OwnChain(adapter), 0
+        if (
+            chain is None
+            or chain.token_ids != token_ids[:num_hashed]
+            or chain.adapter_id != sequence.adapter_id
+        ):
+            chain, num_hashed = OwnChain(sequence.adapter_id), 0
             self._chains[sequence.number] = chain
         if len(token_ids) - num_hashed >= self._size:
             self._extend(chain, token_ids)
         return chain
 
     def _extend(self, chain: OwnChain, token_ids: list[int]) -> None:
-        size = self._size
-        state = chain.hashes[-1] if chain.hashes else prefix_hash_seed(chain.adapter)
-        for start in range(len(chain.token_ids), len(token_ids) - size + 1, size):
+        size, first = self._size, len(chain.token_ids)
+        adapter = None if chain.adapter_id is None else chain.adapter_id.name
+        state = chain.hashes[-1] if chain.hashes else prefix_hash_seed(adapter)
+        for start in range(first, len(token_ids) - size + 1, size):
             tokens = token_ids[start : start + size]
             page = tuple(tokens)
-            state = roll_hash(state, tokens)
+            rolled = self._rolled.get((state, page))
+            if rolled is None:
+                rolled = self._rolled[state, page] = roll_hash(state, tokens)
+                known = self._pages_of.get(rolled, ())
+                if page not in known:
+                    self._pages_of[rolled] = (*known, page)
+            state = rolled
             chain.hashes.append(state)
             chain.pages.append(page)
-            chain.token_ids.extend(tokens)
-            known = self._pages_of.get(state, ())
-            if page not in known:
-                self._pages_of[state] = (*known, page)
+            chain.token_ids += tokens
 
     def forget(self, sequence: Sequence) -> None:
         """A sequence has ended: its chain, brought up to date once more, is not needed. The
@@ -83,25 +93,19 @@ class OwnPrefixes:
         hashes, contents = state.hashes, state.contents
         if list(map(fills.__getitem__, hashes)).count(self._size) < len(hashes):
             return False
-        changed: list[int] = []
-        if hashes is not self._hashes and (hashes != self._hashes or contents != self._contents):
-            old_hash, old_content = self._hashes.get, self._contents.get
-            changed = [p for p, page_hash in hashes.items() if old_hash(p) != page_hash]
-            changed += [p for p, content in contents.items() if old_content(p) != content]
-        held, is_unchanged = self._held, set(changed).isdisjoint
+        changed = self._changed(state.map)
+        held = self._held
         for sequence, page_ids in zip(state.sequences, state.tables, strict=True):
             if not page_ids:
                 continue
-            chain = self.chain(sequence)
-            known = held.get(sequence.number)
+            chain, known = self.chain(sequence), held.get(sequence.number)
             num_known = 0
             if known is not None and known[0] is chain:
-                if known[1] is page_ids and is_unchanged(page_ids):
+                if known[1] is page_ids and (not changed or changed.isdisjoint(page_ids)):
                     continue
                 if known[1] == page_ids[: len(known[1])]:
                     num_known = len(known[1])
-            new = [page_ids.index(page_id) for page_id in changed if page_id in page_ids]
-            new += range(num_known, len(page_ids))
+            new = [i for i, page_id in enumerate(page_ids) if i >= num_known or page_id in changed]
             if not _hold(chain, page_ids, new, hashes, contents):
                 held.pop(sequence.number, None)
                 return False
@@ -109,8 +113,26 @@ class OwnPrefixes:
         for page_id in changed:
             if not counts[page_id] and not self.is_submitted(hashes[page_id], contents[page_id]):
                 return False
-        self._hashes, self._contents = hashes, contents
+        self._map = state.map
         return True
+
+    def _changed(self, new: LookupMap) -> set[int]:
+        """Pages whose hash or tokens are not those that were compared last."""
+        old = self._map
+        if old is new:
+            return set()
+        if old is None:
+            return {*new.pages}
+        size = len(old.pages)
+        if (
+            new.pages[:size] == old.pages
+            and new.hashes[:size] == old.hashes
+            and new.contents[:size] == old.contents
+        ):
+            return {*new.pages[size:]}  # new ones come last
+        before = dict(zip(old.pages, zip(old.hashes, old.contents, strict=True), strict=True))
+        now = zip(new.hashes, new.contents, strict=True)
+        return {p for p, pair in zip(new.pages, now, strict=True) if before.get(p) != pair}
 
 
 def _hold(

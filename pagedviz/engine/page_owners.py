@@ -13,7 +13,7 @@ hold it; a call either happens whole or raises and has changed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pagedviz.engine.config import check_int
@@ -115,6 +115,14 @@ class PageOwners:
     def page_table(self, seq_id: SeqId) -> PageTable:
         """SequenceNotFound."""
         return self._holding(seq_id).table
+
+    def page_tables(self, seq_ids: Iterable[SeqId]) -> list[PageTable]:
+        """Those of many sequences. SequenceNotFound."""
+        holdings = self._holdings
+        try:
+            return [holdings[seq_id].table for seq_id in seq_ids]
+        except KeyError as error:
+            raise SequenceNotFound(error.args[0]) from None
 
     def _holding(self, seq_id: SeqId) -> _Holding:
         holding = self._holdings.get(seq_id)

@@ -32,6 +32,15 @@ from pagedviz.engine.events import (
     TokenSampled,
 )
 from pagedviz.engine.snapshot import Snapshot
+from pagedviz.engine.step_breaches import (
+    LookedUp,
+    Overread,
+    Overwritten,
+    Scheduled,
+    SharedWrite,
+    Unplanned,
+    Unwritten,
+)
 
 
 class StepStart(NamedTuple):
@@ -40,7 +49,8 @@ class StepStart(NamedTuple):
     tables: pages of each sequence that holds some. computed, known: tokens of each sequence that
     has not finished. fills: written slots of each page. hashes, contents: hash and tokens of each
     findable page. has_forks: whether a sequence was ever forked; only forks hold an unhashed page
-    together, so only with them need owners be counted.
+    together, so only with them need owners be counted. is_right: it was checked that all rules
+    hold, so that the fills of each table cover its computed tokens.
     """
 
     block_size: int
@@ -51,6 +61,7 @@ class StepStart(NamedTuple):
     hashes: dict[int, int]
     contents: dict[int, tuple[int | None, ...]]
     has_forks: bool
+    is_right: bool = False
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> StepStart:
@@ -67,72 +78,22 @@ class StepStart(NamedTuple):
         )
 
 
-class Scheduled(NamedTuple):
-    """A chunk that is empty, starts elsewhere than after the computed (or scheduled before) tokens,
-    or ends beyond the known ones of that time."""
-
-    seq_id: int
-    start: int
-    num_tokens: int
-    num_computed: int
-    num_known: int
-
-
-class LookedUp(NamedTuple):
-    """A prefix lookup that found all `num_known` tokens of a sequence, or more."""
-
-    seq_id: int
-    num_tokens: int
-    num_known: int
-
-
-class Overwritten(NamedTuple):
-    """A write from `offset` on into a page findable by `page_hash` whose first `fill` slots, more
-    than `offset`, were written already."""
-
-    seq_id: int
-    page_id: int
-    offset: int
-    fill: int
-    page_hash: int
-
-
-class SharedWrite(NamedTuple):
-    """A write into a page that is not findable and that `num_owners` sequences held."""
-
-    seq_id: int
-    page_id: int
-    offset: int
-    num_owners: int
-
-
-class Unwritten(NamedTuple):
-    """Attention of `seq_id` needed `needed` slots of its page `logical_index`, `fill` had been
-    written; page_id None = it held no such page."""
-
-    seq_id: int
-    logical_index: int
-    page_id: int | None
-    needed: int
-    fill: int
-
-
-class Unplanned(NamedTuple):
-    """A write of other tokens than those scheduled; `planned` = (start, num_tokens)."""
-
-    seq_id: int
-    start: int
-    num_tokens: int
-    planned: tuple[int, int]
-
-
 class StepFacts:
-    def __init__(self, start: StepStart, events: Iterable[Emitted]) -> None:
+    """reads: how many slots the model says that attention has read for each sequence; one that it
+    says nothing about has read what it had computed."""
+
+    def __init__(
+        self,
+        start: StepStart,
+        events: Iterable[Emitted],
+        reads: Mapping[int, int] | None = None,
+    ) -> None:
         self.misplanned: list[Scheduled] = []
         self.exhausted: list[LookedUp] = []
         self.overwritten: list[Overwritten] = []
         self.shared_writes: list[SharedWrite] = []
         self.unwritten: list[Unwritten] = []
+        self.overread: list[Overread] = []
         self.unplanned: list[Unplanned] = []
         self.hits: dict[int, int] = {}
         """page_id -> the sequence that hit it last in this step."""
@@ -148,7 +109,14 @@ class StepFacts:
         self._size = start.block_size
         self._hashes_before = start.hashes
         self._tables = dict(start.tables)
+        self._changed: dict[int, list[int]] = {}
+        """Those tables that are no longer those of the start."""
+        self._tables_before = start.tables if start.is_right else {}
+        self._computed_before = start.computed
+        self._lowered: set[int] = set()
+        """Pages that were emptied in this step, be it to be written again."""
         self._has_forks = start.has_forks
+        self._reads = reads or {}
         self._computed = dict(start.computed)
         self._known = dict(start.known)
         self._planned: dict[int, tuple[int, int]] = {}
@@ -156,6 +124,8 @@ class StepFacts:
         # Sequences that wrote and have not attended yet: all K/V of a step are written before any
         # attention reads, so reads count only once something else happens than a write.
         self._readers: list[tuple[int, int]] = []
+        # Those that wrote one more token in tables of which all below was filled at the start.
+        self._sure_readers: list[tuple[int, int]] = []
         self._fold(events)
         self._read()
 
@@ -165,6 +135,8 @@ class StepFacts:
         size, fills, tables = self._size, self.fills, self._tables
         computed, known, planned = self._computed, self._known, self._planned
         readers, write, schedule = self._readers, self._write, self._schedule
+        sure, tables_before = self._sure_readers, self._tables_before
+        computed_before = self._computed_before
         has_forks, num_pages, has_sampled = self._has_forks, len(fills), False
         event: Any
         for event in events:
@@ -176,7 +148,7 @@ class StepFacts:
                 continue
             kind, seq_id, start = event[0], event[1], event[2]
             if kind == SAMPLED:
-                if readers:
+                if readers or sure:
                     self._read()
                 known[seq_id] = known.get(seq_id, 0) + 1
                 has_sampled = True
@@ -190,16 +162,18 @@ class StepFacts:
                 else:
                     schedule(seq_id, start, event[3])
             else:
-                page_id = -1
+                page_id, table = -1, tables.get(seq_id, ())
                 if not has_forks and planned.get(seq_id) == event[2:]:
                     index, offset = divmod(start, size)
-                    table = tables.get(seq_id, ())
                     page_id = table[index] if event[3] == 1 and index < len(table) else -1
                 if 0 <= page_id < num_pages and fills[page_id] == offset:
                     # The next slot of a page that nobody else holds: always right.
                     fills[page_id] = offset + 1
                     computed[seq_id] = start + 1
-                    readers.append((seq_id, start + 1))
+                    is_sure = (
+                        table is tables_before.get(seq_id) and computed_before[seq_id] == start
+                    )
+                    (sure if is_sure else readers).append((seq_id, start + 1))
                 else:
                     write(seq_id, start, event[3])
         self.has_moved |= bool(planned) or has_sampled
@@ -213,6 +187,7 @@ class StepFacts:
             or self.overwritten
             or self.shared_writes
             or self.unwritten
+            or self.overread
             or self.unplanned
         )
 
@@ -229,7 +204,8 @@ class StepFacts:
         self.hashes[event.page_id] = event.page_hash
 
     def _allocated(self, event: PageAllocated) -> None:
-        self._read()
+        if self._readers or self._sure_readers:
+            self._read()
         self.hashes[event.page_id] = None
         self._set_fill(event.page_id, 0)
         self._add_page(event.seq_id, event.logical_index, event.page_id)
@@ -241,20 +217,26 @@ class StepFacts:
     def _copied(self, event: PageCopied) -> None:
         self.hashes[event.page_id] = None
         self._set_fill(event.page_id, min(event.num_slots, self._fill(event.source_id)))
-        pages = list(self._tables.get(event.seq_id, ()))
+        pages = self._own_table(event.seq_id)
         if event.logical_index < len(pages):
             pages[event.logical_index] = event.page_id
-            self._tables[event.seq_id] = pages
+
+    def _own_table(self, seq_id: int) -> list[int]:
+        """A table that may be changed: those of the start belong to it."""
+        table = self._changed.get(seq_id)
+        if table is None:
+            table = self._changed[seq_id] = [*self._tables.get(seq_id, ())]
+            self._tables[seq_id] = table
+        return table
 
     def _add_page(self, seq_id: int, index: int, page_id: int) -> None:
-        # Tables are shared with the start of the step, so they are replaced, not changed.
-        table = self._tables.get(seq_id, ())
-        self._tables[seq_id] = [*table[:index], page_id, *table[index:]]
+        self._own_table(seq_id).insert(index, page_id)
 
     def _released(self, event: PageReleased) -> None:
-        self._read()
+        if self._readers or self._sure_readers:
+            self._read()
         self.has_moved = True
-        self._tables[event.seq_id] = self._tables.get(event.seq_id, ())[:-1]
+        del self._own_table(event.seq_id)[-1:]
         if event.ref_count == 0 and self.hash_now(event.page_id) is None:
             self._set_fill(event.page_id, 0)
 
@@ -330,8 +312,19 @@ class StepFacts:
             self._set_fill(table[index], min(self._size, stop - index * self._size))
 
     def _read(self) -> None:
-        size, fills, tables = self._size, self.fills, self._tables
+        size, fills, tables, reads = self._size, self.fills, self._tables, self._reads
+        if self._lowered or reads:
+            self._readers += [
+                (seq_id, stop)
+                for seq_id, stop in self._sure_readers
+                if reads.get(seq_id, stop) > stop
+                or not self._lowered.isdisjoint(tables.get(seq_id, ()))
+            ]
+        self._sure_readers.clear()
         for seq_id, stop in self._readers:
+            if reads and reads.get(seq_id, stop) > stop:
+                self.overread.append(Overread(seq_id, reads[seq_id], stop))
+                stop = reads[seq_id]
             table = tables.get(seq_id, ())
             num_full, rest = divmod(stop, size)
             try:
@@ -358,6 +351,8 @@ class StepFacts:
 
     def _set_fill(self, page_id: int, fill: int) -> None:
         if 0 <= page_id < len(self.fills):  # rule 3 is about pages that do not exist
+            if fill < self.fills[page_id]:
+                self._lowered.add(page_id)
             self.fills[page_id] = fill
 
     def hash_now(self, page_id: int) -> int | None:

@@ -1,7 +1,8 @@
 """Rules of the paged cache that need a whole step to be seen broken, one function each.
 
-Invariant: like the rules of state_rules, they believe nothing they audit: what a step did is
-counted from its events, starting at the snapshot before it.
+Rules 6 and 10, and of rule 11 what attention reads, need no end state: they can be asked of a step
+that broke off. Invariant: like the rules of state_rules, they believe nothing they audit: what a
+step did is counted from its events, starting at the snapshot before it.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ class CheckedStep(NamedTuple):
     more_arrivals: bool
 
 
-def hashed_pages_are_never_written(step: CheckedStep) -> Iterator[Finding]:
+def hashed_pages_are_never_written(facts: StepFacts) -> Iterator[Finding]:
     """Rule 6. No slot of a findable page is written a second time, and none of a page that a fork
     holds too."""
     # A page is hashed when its last slot is planned, before that slot is written: so a first write
     # into a hashed page is right, a second one is not.
-    for write in step.facts.overwritten:
+    for write in facts.overwritten:
         yield Finding(
             f"seq:{write.seq_id:d} writes p{write.page_id:d} from slot {write.offset} on, it is "
             f"findable by {write.page_hash:016x} and its first {write.fill} slots are written",
@@ -37,7 +38,7 @@ def hashed_pages_are_never_written(step: CheckedStep) -> Iterator[Finding]:
             write.seq_id,
         )
 
-    for shared in step.facts.shared_writes:
+    for shared in facts.shared_writes:
         yield Finding(
             f"seq:{shared.seq_id:d} writes p{shared.page_id:d} from slot {shared.offset} on, which "
             f"{shared.num_owners} sequences hold: it must be copied first",
@@ -88,10 +89,10 @@ def hits_leave_the_map_alone(step: CheckedStep) -> Iterator[Finding]:
             )
 
 
-def scheduled_tokens_are_known(step: CheckedStep) -> Iterator[Finding]:
+def scheduled_tokens_are_known(facts: StepFacts) -> Iterator[Finding]:
     """Rule 10. At least one token is scheduled, from the first uncomputed one on, and no more than
     are known."""
-    for chunk in step.facts.misplanned:
+    for chunk in facts.misplanned:
         what = f"seq:{chunk.seq_id:d} is scheduled for {chunk.num_tokens} tokens"
         if chunk.num_tokens < 1:
             yield Finding(f"{what}, at least 1 is needed to get logits", seq_id=chunk.seq_id)
@@ -105,7 +106,7 @@ def scheduled_tokens_are_known(step: CheckedStep) -> Iterator[Finding]:
                 f"{what} after {chunk.num_computed} computed ones, {chunk.num_known} are known",
                 seq_id=chunk.seq_id,
             )
-    for lookup in step.facts.exhausted:
+    for lookup in facts.exhausted:
         yield Finding(
             f"seq:{lookup.seq_id:d} found {lookup.num_tokens} of its {lookup.num_known} tokens in "
             "the cache and is left with 0 to schedule, at least 1 is needed to get logits",
@@ -113,16 +114,21 @@ def scheduled_tokens_are_known(step: CheckedStep) -> Iterator[Finding]:
         )
 
 
-def attention_reads_own_written_slots(step: CheckedStep) -> Iterator[Finding]:
-    """Rule 11. Attention reads only slots below computed + scheduled, all of them written, and
-    written for this sequence's tokens."""
-    for write in step.facts.unplanned:
+def attention_reads_own_written_slots(facts: StepFacts) -> Iterator[Finding]:
+    """Rule 11. Attention reads only slots below computed + scheduled, all of them written."""
+    for write in facts.unplanned:
         yield Finding(
             f"seq:{write.seq_id:d} writes {write.num_tokens} tokens from {write.start}, scheduled "
             f"were {write.planned[1]} from {write.planned[0]}",
             seq_id=write.seq_id,
         )
-    for hole in step.facts.unwritten:
+    for read in facts.overread:
+        yield Finding(
+            f"attention of seq:{read.seq_id:d} reads {read.num_read} slots, {read.stop} are "
+            "computed or scheduled",
+            seq_id=read.seq_id,
+        )
+    for hole in facts.unwritten:
         place = "no page" if hole.page_id is None else f"p{hole.page_id:d}"
         yield Finding(
             f"attention of seq:{hole.seq_id:d} reads {hole.needed} slots of its page "
@@ -130,11 +136,12 @@ def attention_reads_own_written_slots(step: CheckedStep) -> Iterator[Finding]:
             hole.page_id,
             hole.seq_id,
         )
-    yield from _shared_unhashed_pages(step.after)
 
 
-def _shared_unhashed_pages(snapshot: Snapshot) -> Iterator[Finding]:
-    """Pages without a hash do not tell whose tokens they hold, but all their owners must agree."""
+def owners_agree(step: CheckedStep) -> Iterator[Finding]:
+    """Rule 11. What is read was written for this sequence's tokens: pages without a hash do not
+    tell whose tokens they hold, but all their owners must agree."""
+    snapshot = step.after
     size = snapshot.block_size
     first_owner: dict[int, tuple[SequenceView, int]] = {}
     for sequence in snapshot.sequences:

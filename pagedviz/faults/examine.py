@@ -3,6 +3,7 @@
 Invariants: the step of the damage is measured, not told: the first in which the faulty engine's
 state or memory differ from the healthy one's, or it raises; a fault counts as caught only if its
 rules are broken in that very step, no step before breaks any, and the healthy run breaks none.
+Slow rules and a dense recompute decide; what the engine's own live check saw is told beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pagedviz.engine.snapshot import SequenceView
 from pagedviz.faults.fault import Fault
 from pagedviz.faults.play import Play, PlayedStep
 from pagedviz.model import LanguageModel
+from pagedviz.trace.truth import TRUTH_RULE
 
 _EXCERPT = 60
 
@@ -50,6 +52,26 @@ class Examination(NamedTuple):
         return tuple(dict.fromkeys(violation.rule for violation in self.violations))
 
     @property
+    def seen_live(self) -> int | None:
+        """The first step in which the faulty engine's own check named a rule. That may be before
+        state or memory differ: it reads the lookup map itself, of which these show nothing."""
+        return next((step.number for step in self.faulty.steps if step.live), None)
+
+    @property
+    def live_rules(self) -> tuple[int, ...]:
+        """Those that it named by the end of the step of the damage."""
+        damage = -1 if self.damage is None else self.damage
+        named = (v.rule for step in self.faulty.steps[: damage + 1] for v in step.live)
+        return tuple(sorted(set(named)))
+
+    @property
+    def is_caught_live(self) -> bool:
+        """Whether that check, which computes nothing densely, named some rule and all rules but 8
+        that must catch it."""
+        wanted = set(self.fault.rules_for(self.faulty.workload)) - {TRUTH_RULE}
+        return bool(self.live_rules) and wanted <= set(self.live_rules)
+
+    @property
     def is_caught(self) -> bool:
         wanted = self.fault.rules_for(self.faulty.workload)
         return (
@@ -62,7 +84,7 @@ class Examination(NamedTuple):
     @property
     def is_healthy_clean(self) -> bool:
         steps = self.healthy.steps
-        return not any(step.violations or step.error for step in steps)
+        return not any(step.violations or step.live or step.error for step in steps)
 
     @property
     def page_id(self) -> int | None:

@@ -11,32 +11,39 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from pagedviz.engine.engine import Engine
+from pagedviz.engine.engine import Engine, StepOutcome
 from pagedviz.engine.errors import PagedVizError
-from pagedviz.engine.events import Emitted, Event, SequenceScheduled, as_event
+from pagedviz.engine.events import (
+    Emitted,
+    Event,
+    InvariantViolated,
+    SequenceScheduled,
+    as_event,
+)
 from pagedviz.engine.ids import SeqId
-from pagedviz.engine.invariants import Violation, check_step
+from pagedviz.engine.invariants import Violation, check_events, check_step
+from pagedviz.engine.live_checker import LiveChecker
 from pagedviz.engine.pages import PoisonedPool
 from pagedviz.engine.profiles import PROFILES
 from pagedviz.engine.sampling import SamplingParams
 from pagedviz.engine.snapshot import SequenceView, Snapshot
+from pagedviz.engine.step_facts import StepFacts, StepStart
 from pagedviz.faults.fault import Part, broken_attention, broken_profile
-from pagedviz.faults.model_tap import ModelTap
-from pagedviz.faults.truth import Histories, unplanned_reads, untrue_logits, untrue_tokens
+from pagedviz.faults.histories import Histories
 from pagedviz.faults.workload import Abort, Ask, Command, Fork, Tokens, Workload
 from pagedviz.model import LanguageModel, ModelError
 
-# Rules that events alone can break.
-_ON_THE_WAY = (6, 10, 11)
-
 
 class PlayedStep(NamedTuple):
-    """error: what the step raised. memory: a digest of all keys and values after it."""
+    """violations: what the slow rules and the dense model find. live: what the engine's own live
+    check found in this step. error: what the step raised. memory: a digest of all keys and values
+    after it."""
 
     number: int
     events: tuple[Event, ...]
     after: Snapshot
     violations: tuple[Violation, ...]
+    live: tuple[Violation, ...]
     error: str | None
     memory: bytes
 
@@ -51,13 +58,18 @@ class Play:
         self.model = model if workload.has_model else None
         self.steps: list[PlayedStep] = []
         self._events: list[Emitted] = []
-        self._tap = None
+        faulty_model = None
         if self.model is not None:
-            self._tap = ModelTap(self.model, broken_attention(part))
+            # A model of its own: the one handed in may be shared.
+            faulty_model = self.model.with_adapters(self.model.adapters)
+            faulty_model.attention = broken_attention(part)
         profile = broken_profile(PROFILES[workload.config.profile], part)
         if workload.is_poisoned:
             profile = profile._replace(pool=PoisonedPool)
-        self.engine = Engine(workload.config, self._tap, self._events.append, profile=profile)
+        self.checker = LiveChecker()
+        self.engine = Engine(
+            workload.config, faulty_model, self._events.append, self.checker, profile=profile
+        )
         self.seq_ids: dict[str, SeqId] = {}
         self._pending: list[Command] = list(workload.commands)
         self._before = self.engine.snapshot()
@@ -81,20 +93,25 @@ class Play:
 
     def step(self) -> PlayedStep:
         number, error = len(self.steps), None
-        if self._tap is not None:
-            self._tap.start_step()
+        outcome: StepOutcome | None = None
         try:
             for command in [c for c in self._pending if c.step <= number]:
                 self._pending.remove(command)
                 self._give(command)
-            self.engine.step()
+            self.checker.more_arrivals = bool(self._pending)
+            outcome = self.engine.step()
         except (PagedVizError, ModelError) as raised:
             error = str(raised)
-        events = tuple(as_event(emitted) for emitted in self._events)
+        events = tuple(
+            as_event(emitted)
+            for emitted in self._events
+            if not isinstance(emitted, InvariantViolated)
+        )
         self._events.clear()
         after = self.engine.snapshot()
-        violations = self._check(events, after, error)
-        step = PlayedStep(number, events, after, tuple(violations), error, self._digest())
+        violations = tuple(self._check(events, after, outcome))
+        live = tuple(self.checker.violations)
+        step = PlayedStep(number, events, after, violations, live, error, self._digest())
         self.steps.append(step)
         self._before = after
         return step
@@ -130,22 +147,24 @@ class Play:
         return self.model.tokenizer.encode(prompt)
 
     def _check(
-        self, events: tuple[Event, ...], after: Snapshot, error: str | None
+        self, events: tuple[Event, ...], after: Snapshot, outcome: StepOutcome | None
     ) -> list[Violation]:
         self._histories.follow(events)
-        found = check_step(
-            self._before,
-            events,
-            after,
-            more_arrivals=bool(self._pending),
-            reserves_prompts=self.engine.scheduler.reserves_prompts,
-        )
-        if error is not None:
-            found = [violation for violation in found if violation.rule in _ON_THE_WAY]
-        if self.model is not None and self._tap is not None:
-            found += untrue_logits(self.model, self._tap, self._histories)
-            found += unplanned_reads(self._tap, self._histories, after)
-        return found + list(untrue_tokens(self._histories, after))
+        reads = self.engine.reads
+        if outcome is None:
+            found = check_events(StepFacts(StepStart.of(self._before), events, reads))
+        else:
+            found = check_step(
+                self._before,
+                events,
+                after,
+                more_arrivals=bool(self._pending),
+                reserves_prompts=self.engine.scheduler.reserves_prompts,
+                reads=reads,
+            )
+            if self.model is not None:
+                found += self._histories.untrue_logits(len(self.steps), outcome, self.model)
+        return found + list(self._histories.untrue_tokens(after))
 
     def _digest(self) -> bytes:
         pool, digest = self.engine.block_manager.pool, blake2b(digest_size=8)

@@ -9,33 +9,25 @@ is a run like any other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence as SequenceOf
-
 from pagedviz.engine.engine import StepOutcome
 from pagedviz.engine.errors import ConfigError, PagedVizError, TraceFormatError
 from pagedviz.engine.events import Event, InvariantViolated, as_event
-from pagedviz.engine.invariants import Violation, check_step
+from pagedviz.engine.invariants import Violation
 from pagedviz.engine.live_checker import LiveChecker
 from pagedviz.engine.pages import PoisonedPool
 from pagedviz.engine.profiles import PROFILES, Profile
 from pagedviz.engine.sampling import SamplingParams
 from pagedviz.engine.scheduler import StepPlan
 from pagedviz.faults.fault import Fault, broken_attention, broken_profile
-from pagedviz.faults.model_tap import ModelTap
-from pagedviz.faults.truth import Histories, unplanned_reads, untrue_logits, untrue_tokens
+from pagedviz.faults.histories import Histories
 from pagedviz.faults.workload import Abort, Ask
 from pagedviz.model import LanguageModel, ModelError
-from pagedviz.model.paged_attention import PagedAttention
 from pagedviz.scenarios.run import ScenarioRun
 from pagedviz.scenarios.scenario import Request, Scenario
 from pagedviz.trace.reducer import Reducer
 
 FAULTY, HEALTHY = "fault-", "healthy-"
 """What the names of the two runs of a fault's workload begin with."""
-
-# Rules that events alone can break: a step that raises has no end state.
-_ON_THE_WAY = (6, 10, 11)
 
 
 def fault_scenario(fault: Fault, is_faulty: bool) -> Scenario:
@@ -105,7 +97,6 @@ class FaultRun(ScenarioRun):
     ) -> None:
         self.fault = fault
         self._dense = model
-        self._tap = _ReadingTap(model, broken_attention(fault.part if is_faulty else None))
         self._aborts = [c for c in fault.words.commands if isinstance(c, Abort)]
         self._histories = Histories()
         self._told: set[tuple[int, int | None, int | None]] = set()
@@ -115,14 +106,13 @@ class FaultRun(ScenarioRun):
             raise ConfigError(f"the workload of {fault.name!r} forks by hand: run it as a Play")
         super().__init__(
             fault_scenario(fault, is_faulty),
-            self._tap,
+            fault_model(fault, is_faulty, model),
             model_name,
             forced={ask.name: ask.output for ask in asks if ask.output},
             profile=fault_profile(fault, is_faulty),
             checker=checker,
         )
         self._reducer = Reducer(self.engine.config.num_pages, self.engine.config.block_size)
-        self._before = self.engine.snapshot()
 
     @property
     def ended(self) -> str | None:
@@ -134,7 +124,6 @@ class FaultRun(ScenarioRun):
 
     def step(self) -> StepOutcome:
         number = self.engine.num_steps
-        self._tap.start_step()
         try:
             for command in [c for c in self._aborts if c.step <= number]:
                 self._aborts.remove(command)
@@ -142,34 +131,30 @@ class FaultRun(ScenarioRun):
             return super().step()
         except (PagedVizError, ModelError) as raised:
             self._ended = f"The faulty engine stops in step {number}: {raised}"
-            self._end_step({})
-            return StepOutcome(StepPlan([], [], {}, [], []), [], [], {}, [], [], None)
+            outcome = StepOutcome(StepPlan([], [], {}, [], []), [], [], {}, [], [], None)
+            self._end_step(outcome)
+            return outcome
 
-    def _end_step(self, logprobs: Mapping[int, SequenceOf[tuple[int, float]]]) -> None:
+    def _end_step(self, outcome: StepOutcome) -> None:
         emitted = self._recorder.open_events
         events = [as_event(event) for event in emitted]
         done = tuple(event for event in events if not isinstance(event, InvariantViolated))
         broken = [event for event in events if isinstance(event, InvariantViolated)]
-        broken += self._found(done)
+        broken += self._found(done, outcome)
         first = self.fault.rules[0]
         broken.sort(key=lambda event: (event.rule != first, event.rule))
         emitted[:] = [*self._fitting(done), *broken]
-        super()._end_step(logprobs)
+        super()._end_step(outcome)
         self._reducer.end_step()
 
-    def _found(self, events: tuple[Event, ...]) -> list[InvariantViolated]:
-        """What the live check cannot know: of a step that raised, and what only the model tells."""
+    def _found(self, events: tuple[Event, ...], outcome: StepOutcome) -> list[InvariantViolated]:
+        """Rule 8, which only the model can tell."""
         self._histories.follow(events)
-        after = self.engine.snapshot()
         found: list[Violation] = []
-        if self._ended is not None and self.checker is not None:
-            found += check_step(self._before, events, after, more_arrivals=bool(self._pending))
-            found = [violation for violation in found if violation.rule in _ON_THE_WAY]
-        self._before = after
         if self.checker is not None and not self.checker.is_paused:
-            found += untrue_logits(self._dense, self._tap, self._histories)
-            found += unplanned_reads(self._tap, self._histories, after)
-            found += untrue_tokens(self._histories, after)
+            number = self._reducer.num_steps
+            found += self._histories.untrue_logits(number, outcome, self._dense)
+            found += self._histories.untrue_tokens(self.engine.snapshot())
         new = []
         for v in found:
             if (place := (v.rule, v.page_id, v.seq_id)) not in self._told:
@@ -189,11 +174,3 @@ class FaultRun(ScenarioRun):
                 )
                 return list(events[:number])
         return list(events)
-
-
-class _ReadingTap(ModelTap):
-    """It reads and writes text, too."""
-
-    def __init__(self, model: LanguageModel, attention: type[PagedAttention]) -> None:
-        super().__init__(model, attention)
-        self.tokenizer = model.tokenizer

@@ -53,7 +53,8 @@ class PagedAttention:
     `keys` and `values` [layers, pages, block_size, Hkv, D] are written in place. A sequence's last
     `query_len` positions below `context_len` are computed now; position p lives in slot
     (table[p // block_size], p % block_size). With `record` given, each layer appends its list of
-    weights, one [H, query_len, context_len] per sequence. Raises `BadModelInput`.
+    weights, one [H, query_len, context_len] per sequence. key_lens: [S], how many slots are read
+    for each. Raises `BadModelInput`.
     """
 
     def __init__(
@@ -71,8 +72,8 @@ class PagedAttention:
         self._keys, self._values, self._record = keys, values, record
         self._query_lens = query_lens
         self._block_size = block_size = keys.shape[2]
-        self._key_lens = self._count_keys(context_lens, page_tables)
-        self._tables = _padded_tables(query_lens, self._key_lens, page_tables, keys.shape)  # [S, P]
+        self.key_lens = self._count_keys(context_lens, page_tables)
+        self._tables = _padded_tables(query_lens, self.key_lens, page_tables, keys.shape)  # [S, P]
         query_counts, contexts = np.array(query_lens), np.array(context_lens)  # [S] each
         ends = query_counts.cumsum()  # [S] row after each sequence's last token
         self._starts: Index = ends - query_counts  # [S]
@@ -83,8 +84,8 @@ class PagedAttention:
         logical, self._slot_offsets = np.divmod(self.positions, block_size)  # [T] each
         self._slot_pages = self._tables[sequence_of, logical]  # [T]
         self._last_keys: Index = self.positions  # [T] how far each query sees
-        if self._key_lens is not context_lens:
-            self._last_keys = self.positions + (np.array(self._key_lens) - contexts)[sequence_of]
+        if self.key_lens is not context_lens:
+            self._last_keys = self.positions + (np.array(self.key_lens) - contexts)[sequence_of]
         self._read = self._walk if path == "walk" else self._gather
         self._batches = [] if path == "walk" else self._plan_batches()
 
@@ -118,7 +119,7 @@ class PagedAttention:
             output[batch.rows] = mixed.reshape(-1, *queries.shape[1:])
             if self._record is not None:
                 for row, s in enumerate(batch.sequences):
-                    recorded[s] = weights[row, :, :, : self._key_lens[s]].copy()
+                    recorded[s] = weights[row, :, :, : self.key_lens[s]].copy()
         return output, [recorded[s] for s in sorted(recorded)]
 
     def _walk(self, layer: int, queries: Array) -> tuple[Array, list[Array]]:
@@ -126,7 +127,7 @@ class PagedAttention:
         weights: list[Array] = []
         for s, (start, query_len) in enumerate(zip(self._starts, self._query_lens, strict=True)):
             rows = slice(start, start + query_len)
-            context_len = self._key_lens[s]
+            context_len = self.key_lens[s]
             pages = (
                 (
                     self._keys[layer, page_id, : context_len - first],
@@ -151,7 +152,7 @@ class PagedAttention:
     def _plan_batch(self, sequences: list[int]) -> _Batch:
         query_len = self._query_lens[sequences[0]]
         rows = self._rows(sequences, query_len)
-        contexts = [self._key_lens[s] for s in sequences]
+        contexts = [self.key_lens[s] for s in sequences]
         num_slots = max(contexts)
         num_pages = -(-num_slots // self._block_size)
         short = [(row, length) for row, length in enumerate(contexts) if length < num_slots]

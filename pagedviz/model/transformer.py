@@ -125,6 +125,7 @@ class LanguageModel:
         path: Path = "gather",
         all_logits: bool = False,
         attention: list[list[Array]] | None = None,
+        reads: list[int] | None = None,
     ) -> Array:
         """Compute a step, or its part under one `adapter`: prefill chunks and decodes together,
         over paged keys and values.
@@ -134,7 +135,8 @@ class LanguageModel:
         cached once this step is written. `keys` and `values` [layers, pages, block_size, Hkv, D]
         are written in place. Returns float32 logits [S, vocab] of each sequence's last token, or
         [T, vocab] with `all_logits`. `attention=[]` receives one list per layer with the weights
-        [H, query_len, context_len] of each sequence. Raises `BadModelInput`, before any write.
+        [H, query_len, context_len] of each sequence; `reads=[]` how many slots, from the first on,
+        are read for each. Raises `BadModelInput`, before any write.
         """
         ids = self.checked_ids(token_ids)
         if sum(query_lens) != len(ids):
@@ -152,6 +154,8 @@ class LanguageModel:
         attend = self.attention(
             keys, values, query_lens, context_lens, page_tables, path, attention
         )
+        if reads is not None:
+            reads += attend.key_lens
         hidden = self.hidden_states(ids, attend.positions, attend, adapter)  # [T, d]
         return self.logits(hidden if all_logits else hidden[attend.last_rows])
 

@@ -119,11 +119,11 @@ class ScenarioRun:
         if self.checker is not None:
             self.checker.more_arrivals = bool(self._pending)
         outcome = self.engine.step()
-        self._end_step(self._logprobs(outcome))
+        self._end_step(outcome)
         return outcome
 
-    def _end_step(self, logprobs: Mapping[int, SequenceOf[tuple[int, float]]]) -> None:
-        self._recorder.end_step(logprobs)
+    def _end_step(self, outcome: StepOutcome) -> None:
+        self._recorder.end_step(self._logprobs(outcome))
 
     def _logprobs(self, outcome: StepOutcome) -> Mapping[int, SequenceOf[tuple[int, float]]]:
         """What the trace is to keep of a step's candidates, by sequence."""

@@ -31,6 +31,7 @@ class AttentionModel(LanguageModel, Protocol):
         values: NDArray[np.float32],
         *,
         adapter: str | None,
+        reads: list[int] | None = None,
         attention: Weights | None = None,
     ) -> NDArray[np.float32]:
         """As LanguageModel.forward; `attention=[]` receives the weights."""
@@ -55,6 +56,7 @@ class AttentionTap(ModelFacts):
         values: NDArray[np.float32],
         *,
         adapter: str | None,
+        reads: list[int] | None = None,
     ) -> NDArray[np.float32]:
         part: Weights | None = None if self.weights is None else []
         logits = self._model.forward(
@@ -65,6 +67,7 @@ class AttentionTap(ModelFacts):
             keys,
             values,
             adapter=adapter,
+            reads=reads,
             attention=part,
         )
         if self.weights is not None and part is not None:

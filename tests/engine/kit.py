@@ -129,7 +129,10 @@ class ChainModel:
         values: NDArray[np.float32],
         *,
         adapter: str | None = None,
+        reads: list[int] | None = None,
     ) -> NDArray[np.float32]:
+        if reads is not None:
+            reads += context_lens
         size = keys.shape[2]
         logits = np.zeros((len(query_lens), self.vocab_size), dtype=np.float32)  # [S, vocab]
         place = 0

@@ -309,7 +309,7 @@ def test_a_sampling_parameter_that_cannot_be_is_refused_with_its_value(
 
 
 class BrokenModel(ChainModel):
-    def forward(self, *arguments: Any, adapter: str | None) -> Any:
+    def forward(self, *arguments: Any, **options: Any) -> Any:
         raise ArithmeticError("the model broke")
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from pagedviz.engine import AdapterKey, Engine, EngineConfig, FinishReason, PageId, SeqId
+from pagedviz.engine.errors import IllegalTransition
 from pagedviz.engine.events import (
     Emitted,
     Event,
@@ -19,6 +21,10 @@ from pagedviz.engine.events import (
 from pagedviz.engine.invariants import Violation, check_step
 from pagedviz.engine.live_checker import FULL_UP_TO, MAX_MESSAGE, LiveChecker
 from pagedviz.engine.live_state import Audited
+from pagedviz.engine.prefix_cache import Entry
+from pagedviz.engine.profiles import PROFILES
+from pagedviz.engine.scheduler import Scheduler
+from pagedviz.engine.sequence import Sequence
 from pagedviz.trace.engine_copy import copy_engine
 from tests.engine.kit import ChainModel, CheckedEngine, places, table
 
@@ -259,6 +265,37 @@ def test_a_lookup_map_that_finds_a_page_under_anothers_prefix_is_named() -> None
     assert "the page is listed under nothing" in found.message
 
 
+@pytest.mark.parametrize("step_before", [False, True])
+def test_an_entry_that_finds_the_page_of_the_next_one_is_named(step_before: bool) -> None:
+    """Entry after entry, the map still lists the same pages in the same order."""
+    lab = make_hit_lab()
+    if step_before:
+        lab.step()
+    entry_of = lab.engine.block_manager.cache.entry_of
+    parent, child = entry_of[PageId(0)], entry_of[PageId(1)]
+    parent.page_ids[PageId(1)] = None
+    child.page_ids.clear()
+    assert {(5, 1, None)} == places(look(lab))
+
+
+def test_an_entry_that_is_found_in_place_of_the_listed_one_is_named() -> None:
+    lab = make_hit_lab()
+    cache = lab.engine.block_manager.cache
+    listed = cache.entry_of[PageId(1)]
+    copied = Entry(listed.page_hash, listed.parent, listed.token_ids)
+    copied.page_ids[PageId(1)] = None
+    cache._entries[listed.page_hash] = copied
+    assert (5, 1, None) in places(look(lab))
+
+
+def test_a_page_that_two_entries_find_is_named() -> None:
+    lab = make_hit_lab()
+    entry_of = lab.engine.block_manager.cache.entry_of
+    entry_of[PageId(0)].page_ids[PageId(1)] = None
+    [found] = look(lab)
+    assert (found.rule, found.page_id) == (5, 1)
+
+
 def test_forks_of_an_aborted_request_that_go_on_are_named() -> None:
     lab = CheckedEngine(EngineConfig(num_pages=8, block_size=4))
     parent = lab.engine.submit([1, 2, 3], max_new_tokens=9, forced_ids=[1] * 9)
@@ -461,6 +498,103 @@ def test_a_long_message_is_cut() -> None:
     violated = [event for event in told if isinstance(event, InvariantViolated)]
     assert {event.rule for event in violated} == {5, 9}
     assert max(len(event.message) for event in violated) == MAX_MESSAGE
+
+
+# ---- steps that raise ---------------------------------------------------------------------------
+
+
+class Overplanning(Scheduler):
+    """Plans one token more than is known of a new sequence, while it is told to."""
+
+    is_wrong = True
+
+    def _count_wanted(self, sequence: Sequence, start: int, budget: int) -> int:
+        return super()._count_wanted(sequence, start, budget) + self.is_wrong
+
+
+def test_what_a_step_has_broken_before_it_raises_is_told_and_the_error_goes_on() -> None:
+    told: list[Emitted] = []
+    profile = PROFILES["vllm"]._replace(scheduler=Overplanning)
+    config, checker = EngineConfig(num_pages=8, block_size=4), LiveChecker()
+    engine = Engine(config, None, told.append, checker, profile=profile)
+    engine.submit([1, 2, 3, 4, 5], max_new_tokens=3, forced_ids=[1] * 3)
+    with pytest.raises(IllegalTransition, match="cannot advance by 6 tokens"):
+        engine.step()
+    assert isinstance(told[-1], InvariantViolated)
+    assert (told[-1].rule, told[-1].seq_id) == (10, A)
+    assert told[-1].message == (
+        "seq:0 is scheduled for 6 tokens after 0 computed ones, 5 are known"
+    )
+    assert [violation.rule for violation in checker.violations] == [10]
+    assert checker.last_cost_us is not None
+
+
+def test_after_a_step_that_raised_the_next_one_is_checked_without_a_start() -> None:
+    told: list[Emitted] = []
+    checker = LiveChecker()
+    profile = PROFILES["vllm"]._replace(scheduler=Overplanning)
+    engine = Engine(
+        EngineConfig(num_pages=8, block_size=4), None, told.append, checker, profile=profile
+    )
+    assert isinstance(engine.scheduler, Overplanning)
+    engine.scheduler.is_wrong = False
+    engine.submit([1, 2, 3, 4, 5], max_new_tokens=9, forced_ids=[1] * 9)
+    engine.step()
+    engine.scheduler.is_wrong = True
+    engine.submit([3, 2, 3, 4, 5], max_new_tokens=3, forced_ids=[1] * 3)
+    with pytest.raises(IllegalTransition):
+        engine.step()
+    assert [(v.rule, v.seq_id) for v in checker.violations] == [(10, B)]
+    engine.scheduler.is_wrong = False
+    engine.abort(SeqId(B))
+    engine.step()
+    assert checker.violations == []
+    engine.block_manager.pool.ref_counts[7] = 1
+    engine.step()
+    assert (2, 7) in {(v.rule, v.page_id) for v in checker.violations}
+
+
+def test_a_paused_checker_says_nothing_about_a_step_that_raises() -> None:
+    told: list[Emitted] = []
+    checker = LiveChecker()
+    profile = PROFILES["vllm"]._replace(scheduler=Overplanning)
+    engine = Engine(EngineConfig(num_pages=8), None, told.append, checker, profile=profile)
+    checker.pause()
+    engine.submit([1, 2, 3], max_new_tokens=3, forced_ids=[1] * 3)
+    with pytest.raises(IllegalTransition):
+        engine.step()
+    assert checker.violations == [] and checker.last_cost_us is None
+
+
+# ---- what attention reads -----------------------------------------------------------------------
+
+
+class Overreading(ChainModel):
+    """Tells that it has read a slot more than was asked of it."""
+
+    def forward(self, *arguments: Any, reads: list[int] | None = None, **options: Any) -> Any:
+        logits = super().forward(*arguments, reads=reads, **options)
+        if reads is not None:
+            reads[-1] += 1
+        return logits
+
+
+def test_a_read_behind_the_scheduled_tokens_is_named_with_the_page_it_hits() -> None:
+    told: list[Emitted] = []
+    engine = Engine(
+        EngineConfig(num_pages=8, block_size=4), Overreading(), told.append, LiveChecker()
+    )
+    engine.submit([1, 2, 3, 1, 2], max_new_tokens=1)
+    engine.step()
+    violated = [event for event in told if isinstance(event, InvariantViolated)]
+    assert [(event.rule, event.page_id, event.seq_id) for event in violated] == [
+        (11, None, A),
+        (11, 1, A),
+    ]
+    assert [event.message for event in violated] == [
+        "attention of seq:0 reads 6 slots, 5 are computed or scheduled",
+        "attention of seq:0 reads 2 slots of its page 1 (p1), 1 are written",
+    ]
 
 
 # ---- pausing ------------------------------------------------------------------------------------

@@ -29,9 +29,10 @@ class CountingModel(ChainModel):
         query_lens: Sequence[int],
         *rest: Any,
         adapter: str | None = None,
+        reads: list[int] | None = None,
     ) -> NDArray[np.float32]:
         self.calls.append((adapter, len(query_lens)))
-        return super().forward(token_ids, query_lens, *rest, adapter=adapter)
+        return super().forward(token_ids, query_lens, *rest, adapter=adapter, reads=reads)
 
 
 def test_equal_adapters_share_a_sub_batch_in_order_of_first_appearance() -> None:

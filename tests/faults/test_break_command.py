@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pagedviz.cli import break_command, main
+from pagedviz.engine.live_checker import LiveChecker
 from pagedviz.faults import FAULTS, find_fault
 
 
@@ -23,7 +24,10 @@ def test_break_all_prints_a_row_for_each_fault_and_scenario(
             assert f"step {step}: rule {fault.rules[0]} (" in row
     assert "lily gets   'The kite was green. Who had the kite? It was Clara. What was'" in out
     assert "instead of  'The kite was red. Who went to the park? It was Lily. What'" in out
-    assert lines[-1].startswith("ok: 12 faults caught")
+    assert lines[-2].startswith("ok: 12 faults caught")
+    assert lines[-1].startswith("live: the rules that the engine's own check names")
+    [row] = [line for line in lines if line.startswith(" 8  unwritten-slots")]
+    assert "step 0   11          step 0: rule 11 (" in row
 
 
 def test_break_one_shows_steps_violation_life_and_both_sources(
@@ -35,7 +39,7 @@ def test_break_one_shows_steps_violation_life_and_both_sources(
     assert "lily again gets  'pink. Who" in out and "instead of       'yellow. Who" in out
     assert "step   2  submitted ben; scheduled ben 0+64; took p2.2, p3.1, p4.1, p1.2" in out
     assert "rule 5 (hashes tell the content): p1 is findable by" in out
-    assert "rule 8 (truth): the logits of seq:2 after 41 tokens are off by" in out
+    assert "rule 8 (truth): after 41 tokens the paged logits of seq:2 differ from" in out
     assert "life of p1\n  step   0  PageAllocated page_id=1" in out
     assert "pagedviz/faults/stale_entry.py, line" in out
     assert "pagedviz/engine/prefix_cache.py, line" in out
@@ -63,6 +67,19 @@ def test_a_fault_that_nothing_catches_is_a_failure(
     assert "ok:" not in printed.out
     monkeypatch.setattr(break_command, "find_fault", lambda name: blind)
     assert main(["break", "orphans", "--scenario", "books"]) == 1
+
+
+def test_a_fault_that_the_live_check_does_not_see_is_a_failure(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(break_command, "FAULTS", (find_fault("orphans"),))
+    monkeypatch.setattr(LiveChecker, "after_step", lambda checker, engine: [])
+    assert main(["break", "--all"]) == 1
+    printed = capsys.readouterr()
+    assert "not caught live in the step of the damage: orphans (books), orphans (words)" in (
+        printed.err
+    )
+    assert "step 2   nothing     step 2: rule 12 (" in printed.out
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,6 @@ from pagedviz.trace.costs import (
     resumes,
 )
 from pagedviz.trace.queries import Phase, host_pool, last_tables, occupancy, page_history, phases
-from pagedviz.trace.search import next_moment, previous_moment
 from pagedviz.trace.trace import Moment, StepRecord, Trace, TraceHeader
 from tests.trace.runs import bookkeeping_run
 
@@ -268,30 +267,3 @@ def test_a_trace_that_does_not_fit_together_has_no_answers() -> None:
     trace = Trace(TraceHeader(4, 2), [StepRecord((TokenSampled(0, 1),))])
     with pytest.raises(TraceFormatError, match="seq:0 was never submitted"):
         phases(trace)
-
-
-def test_searching_walks_through_all_moments_in_both_directions(story: Trace) -> None:
-    def is_allocation(event: object) -> bool:
-        return isinstance(event, PageAllocated)
-
-    forwards = [Moment(0, 4), Moment(0, 5), Moment(0, 11), Moment(3, 3)]
-    found = []
-    moment = Moment(0, 0)
-    while (following := next_moment(story, is_allocation, moment)) is not None:
-        moment = following
-        found.append(moment)
-    assert found == forwards
-    moment, found = Moment(4), []
-    while (earlier := previous_moment(story, is_allocation, moment)) is not None:
-        moment = earlier
-        found.append(moment)
-    assert found == forwards[::-1]
-
-
-def test_searching_from_the_end_of_a_step_skips_that_step_or_includes_it(story: Trace) -> None:
-    assert next_moment(story, lambda event: True, Moment(0)) == Moment(1, 1)
-    assert next_moment(story, lambda event: True, Moment(1)) == Moment(3, 1)
-    assert previous_moment(story, lambda event: True, Moment(1)) == Moment(1, 7)
-    assert previous_moment(story, lambda event: True, Moment(2)) == Moment(1, 7)
-    assert previous_moment(story, lambda event: True, Moment(0, 1)) is None
-    assert next_moment(story, lambda event: True, Moment(4)) is None

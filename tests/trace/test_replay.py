@@ -133,9 +133,9 @@ def test_attention_recorded_and_recomputed_is_equal(run: Recorded, model: Langua
 def test_attention_by_the_walk_over_pages_is_the_same(run: Recorded, model: LanguageModel) -> None:
     class Walking(LanguageModel):
         def forward(  # type: ignore[override]
-            self, *args: object, adapter: str | None, attention: object = None
+            self, *args: object, **options: object
         ) -> np.ndarray:
-            return model.forward(*args, adapter=adapter, path="walk", attention=attention)  # type: ignore[arg-type]
+            return model.forward(*args, path="walk", **options)  # type: ignore[arg-type]
 
     walking = Replay(run.trace, Walking(model.config, model.weights))
     for step in (0, 22, 40):
