@@ -76,7 +76,7 @@ class LiveChecker:
         self._roll = Roll()
         self._own: OwnPrefixes | None = None
         self._start: StepStart | None = None
-        self._last: LiveState | None = None
+        self._before: LiveState | None = None
         self._every = 1
         self._told: set[tuple[int, int | None, int | None]] = set()
 
@@ -102,7 +102,7 @@ class LiveChecker:
         turn = engine.num_steps % self._every
         if self.is_paused or turn:
             self._events.clear()
-            self._start = self._last = None
+            self._start = self._before = None
             if not self.is_paused and turn == self._every - 1:
                 self._begin(engine)
             return []
@@ -126,7 +126,7 @@ class LiveChecker:
             self.last_cost_us = (perf_counter() - began) * 1e6
         self._events.clear()
         self._has_gap = True
-        self._start = self._last = None
+        self._start = self._before = None
         return self._tell_new()
 
     def _tell_new(self) -> list[InvariantViolated]:
@@ -142,11 +142,12 @@ class LiveChecker:
         """Note what the next step starts from, without asking whether it is right."""
         _, state = self._look(engine)
         if state.counts is not None:
-            self._start = state.as_start(state.expected_fills(state.counts, None), False)
+            self._start = state.as_start(state.expected_fills(state.counts, None))
+            self._before = state
 
     def _look(self, engine: Audited) -> tuple[OwnPrefixes, LiveState]:
         gone = self._roll.update(engine)
-        state = LiveState(engine, self._roll, self._last)
+        state = LiveState(engine, self._roll, self._before)
         if self._own is None:
             if self._is_before_anything(engine):
                 self._start = _before_anything(engine)
@@ -166,14 +167,14 @@ class LiveChecker:
         facts = None if start is None else StepFacts(start, self._events, engine.reads)
         counts = state.counts
         fills = _own_fills(state, facts, counts)
-        is_right = (
+        state.is_right = (
             counts is not None
             and self._holds(state, own, counts, fills)
-            and (start is None or facts is None or self._was_right(state, start, facts))
+            and (facts is None or self._was_right(state, facts))
         )
-        violations = [] if is_right else self._explain(state, start, facts, fills)
-        self._start = state.as_start(fills, is_right)
-        self._last = state if is_right else None
+        violations = [] if state.is_right else self._explain(state, start, facts, fills)
+        self._start = state.as_start(fills)
+        self._before = state
         return violations
 
     def _holds(
@@ -183,20 +184,22 @@ class LiveChecker:
         counts: list[int],
         fills: list[int],
     ) -> bool:
+        before = self._before
+        last = before if before is not None and before.is_right else None
         return (
-            live_rules.queue_and_counts_hold(state, counts, self._last)
-            and live_rules.generations_stand(state, self._last)
-            and live_rules.tables_cover_tokens(state, counts, fills, self._last)
+            live_rules.queue_and_counts_hold(state, counts, last)
+            and live_rules.generations_stand(state, last)
+            and live_rules.tables_cover_tokens(state, counts, fills, last)
             and live_rules.map_is_consistent(state)
             and own.hold(state, counts, fills)
-            and live_rules.owners_agree(state, counts)
+            and live_rules.owners_agree(state)
             and live_rules.who_left_holds_nothing(state)
         )
 
-    def _was_right(self, state: LiveState, start: StepStart, facts: StepFacts) -> bool:
+    def _was_right(self, state: LiveState, facts: StepFacts) -> bool:
         return (
             facts.is_clean
-            and live_rules.hits_left_the_map_alone(state, start, facts)
+            and live_rules.hits_left_the_map_alone(state, facts)
             and live_rules.something_makes_progress(state, facts, self.more_arrivals)
         )
 

@@ -7,13 +7,12 @@ same number in state_rules or step_rules finds something, and these then say wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import compress
-from operator import attrgetter, ne
+from itertools import chain
+from operator import attrgetter
 
 from pagedviz.engine.live_state import LiveState
 from pagedviz.engine.sequence import Sequence
-from pagedviz.engine.step_facts import StepFacts, StepStart
+from pagedviz.engine.step_facts import StepFacts
 
 _get_pages, _get_host_pages = attrgetter("table.page_ids"), attrgetter("host_page_ids")
 
@@ -38,22 +37,12 @@ def queue_and_counts_hold(state: LiveState, counts: list[int], last: LiveState |
 
 def generations_stand(state: LiveState, last: LiveState | None) -> bool:
     """Rule 3: every page in a table is still in the use it was given in."""
-    generations, tables = state.generations, state.tables
-    places: Iterable[int] = range(len(tables))
-    if last is not None and last.counts is not None:
-        # The other tables were right, and neither they nor the use of their pages has changed.
-        places = state.new_places
-        if generations != last.generations:
-            renewed = {*compress(range(state.num_pages), map(ne, generations, last.generations))}
-            places = [
-                place
-                for place, page_ids in enumerate(tables)
-                if place in places or not renewed.isdisjoint(page_ids)
-            ]
-    return all(
-        [generations[page_id] for page_id in tables[place]] == state.given[place]
-        for place in places
-    )
+    generations, tables, given = state.generations, state.tables, state.given
+    if last is not None and state.has_same_tables and generations == last.generations:
+        return True
+    return [*map(len, tables)] == [*map(len, given)] and [
+        generations[page_id] for page_id in chain.from_iterable(tables)
+    ] == [*chain.from_iterable(given)]
 
 
 def tables_cover_tokens(
@@ -61,15 +50,15 @@ def tables_cover_tokens(
 ) -> bool:
     """Rule 4: tables are as long as their tokens need, and pages as full as events say, as the pool
     says, and as their owners have computed."""
-    size = state.block_size
-    for page_ids, num_computed in zip(state.tables, state.num_computed, strict=True):
-        # One page more than this, or a part of it, would be too much.
-        if not 0 <= len(page_ids) * size - num_computed < size and not (
-            state.engine.scheduler.reserves_prompts
-        ):
+    if state.engine.scheduler.reserves_prompts:
+        if not _prompts_are_reserved(state):
             return False
-    if state.engine.scheduler.reserves_prompts and not _prompts_are_reserved(state):
-        return False
+    else:
+        size = state.block_size
+        for page_ids, num_computed in zip(state.tables, state.num_computed, strict=True):
+            # One page more than this, or a part of it, would be too much.
+            if not 0 <= len(page_ids) * size - num_computed < size:
+                return False
     if state.pool.has_storage and state.pool.fills != fills:
         return False
     return fills == state.expected_fills(counts, last)
@@ -92,46 +81,26 @@ def _prompts_are_reserved(state: LiveState) -> bool:
 def map_is_consistent(state: LiveState) -> bool:
     """Rule 5: lookups find a page exactly by the entry that the page is listed under, and each
     entry under its own hash."""
-    if state.has_same_map:
-        return True
-    now, (num_pages, num_entries) = state.map, state.num_same
-    keys, found = now.keys[num_entries:], now.found[num_entries:]
-    finders = now.finders[num_entries:]
-    # Those before were right and stand as they stood. Of the others, as many pages are found as are
-    # listed, and each of these by the entry it is listed under: so just these.
+    read = state.map.read
+    # As many pages are found as are listed, and each of these by the entry that it is listed under,
+    # which is one that lookups find: so just these.
     return (
-        sum(map(len, found)) == len(now.pages) - num_pages
-        and {p: entry for entry, pages in zip(finders, found, strict=True) for p in pages}
-        == dict(zip(now.pages[num_pages:], now.entries[num_pages:], strict=True))
-        and keys == [entry.page_hash for entry in finders]
+        sum([len(entry.page_ids) for entry in read.finders]) == len(read.pages)
+        and all([p in e.page_ids for p, e in zip(read.pages, read.entries, strict=True)])  # noqa: C419
+        and (state.has_same_map or read.keys == read.names)
+        and (state.has_same_map or {*read.entries} <= {*read.finders})
     )
 
 
-def hits_left_the_map_alone(state: LiveState, start: StepStart, facts: StepFacts) -> bool:
-    """Rule 9: hashes and tokens are those of before, but for pages handed out or hashed since."""
-    if not facts.hashes and not facts.evicted:
-        if state.hashes is start.hashes and state.contents is start.contents:
-            return True
-        return state.hashes == start.hashes and state.contents == start.contents
-    hashes, contents = dict(start.hashes), dict(start.contents)
-    exempt = facts.evicted - facts.hits.keys() - facts.hashes.keys()
-    for page_id, page_hash in facts.hashes.items():
-        if page_hash is None:
-            hashes.pop(page_id, None)
-        else:
-            hashes[page_id] = page_hash
-        # Rule 5 compares what is new in a page with its owner's tokens.
-        if page_id in state.contents:
-            contents[page_id] = state.contents[page_id]
-        else:
-            contents.pop(page_id, None)
-    for page_id in exempt:
-        if page_id in state.hashes:
-            hashes[page_id], contents[page_id] = state.hashes[page_id], state.contents[page_id]
-        else:
-            hashes.pop(page_id, None)
-            contents.pop(page_id, None)
-    return state.hashes == hashes and state.contents == contents
+def hits_left_the_map_alone(state: LiveState, facts: StepFacts) -> bool:
+    """Rule 9: hashes and tokens are those of before, but for pages handed out or hashed since.
+    Rule 5 compares what is new in a page with its owner's tokens."""
+    if not state.changed and not facts.hashes:
+        return True
+    evicted = facts.evicted - facts.hits.keys()
+    return not (state.changed - evicted - facts.hashes.keys()) and all(
+        state.hashes.get(page_id) == page_hash for page_id, page_hash in facts.hashes.items()
+    )
 
 
 def something_makes_progress(state: LiveState, facts: StepFacts, more_arrivals: bool) -> bool:
@@ -140,12 +109,10 @@ def something_makes_progress(state: LiveState, facts: StepFacts, more_arrivals: 
     return bool(not scheduler.waiting or scheduler.running or facts.has_moved or more_arrivals)
 
 
-def owners_agree(state: LiveState, counts: list[int]) -> bool:
+def owners_agree(state: LiveState) -> bool:
     """Rule 11: who shares a page without a hash has the same tokens there, in the same place and
     under the same adapter."""
-    if max(counts) < 2:
-        return True
-    shared = {p for p, count in enumerate(counts) if count > 1 and p not in state.hashes}
+    shared = state.shared
     if not shared:
         return True
     size = state.block_size

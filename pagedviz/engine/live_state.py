@@ -8,18 +8,16 @@ looking changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
+from itertools import chain, islice
+from operator import lt
 from typing import NamedTuple
 
 from pagedviz.engine.block_manager import BlockManager
-from pagedviz.engine.ids import PageId
-from pagedviz.engine.prefix_cache import Entry
+from pagedviz.engine.lookup_map import LookupMap, Page, read_map
 from pagedviz.engine.scheduler import Scheduler
 from pagedviz.engine.sequence import FinishReason, Sequence
 from pagedviz.engine.sequence_manager import SequenceManager
 from pagedviz.engine.step_facts import StepStart
-
-Page = tuple[int | None, ...]
 
 
 class Audited(NamedTuple):
@@ -31,32 +29,6 @@ class Audited(NamedTuple):
     sequences: SequenceManager
     scheduler: Scheduler
     reads: Mapping[int, int] | None = None
-
-
-class LookupMap(NamedTuple):
-    """By page that is listed as findable: pages, entries, and their hashes and contents. By entry
-    that lookups find: keys, finders, the entries, and found, their pages."""
-
-    pages: list[PageId]
-    entries: list[Entry]
-    hashes: list[int]
-    contents: list[Page]
-    keys: list[int]
-    finders: list[Entry]
-    found: list[dict[PageId, None]]
-
-    def starts_with(self, other: LookupMap) -> bool:
-        """Whether this is `other`, perhaps with more pages and entries behind."""
-        num_pages, num_keys = len(other.pages), len(other.keys)
-        return (
-            self.pages[:num_pages] == other.pages
-            and self.entries[:num_pages] == other.entries
-            and self.hashes[:num_pages] == other.hashes
-            and self.contents[:num_pages] == other.contents
-            and self.keys[:num_keys] == other.keys
-            and self.finders[:num_keys] == other.finders
-            and self.found[:num_keys] == other.found
-        )
 
 
 class Roll:
@@ -90,138 +62,108 @@ class Roll:
 
 
 class LiveState:
-    """numbers, tables, given: ids of the open sequences, pages in their tables, and the generations
-    in which they were given. counts: [num_pages] tables that hold each page, None if a table lists
-    what cannot be, or a page twice. queue, ref_counts, generations: of the pool. hashes, contents:
-    hash and tokens of each findable page. map: the lookup map. num_computed: tokens, by sequence.
-    fills: by page, once `expected_fills` was asked. All are copies.
+    """What an engine holds. All are copies.
 
-    `last` is the state before, if all was right with it. Every structure is read whole all the
-    same, but what follows from it is incremental: counts and fills are those of `last` plus what
-    has changed since, and a table or map equal to that of `last` is not derived from again.
-    has_same_tables, has_same_map: whether they are equal to those of `last`; new_places: in
-    `tables`, those that are not; num_same: how many pages and entries of `map` stand as they stood.
+    sequences: the open ones; numbers, tables, given: their ids, the pages in their tables, and the
+    generations in which they were given; num_computed: their tokens that have K/V. counts:
+    [num_pages] tables that hold each page, None if a table lists what cannot be, or a page twice;
+    shared: pages of several of them that no lookup finds. queue, ref_counts, generations: of the
+    pool. map: the lookup map; hashes, contents: hash and tokens of each findable page. fills: by
+    page, once `expected_fills` was asked.
+
+    before: the state of the step before, called `last` if all was right with it. Every structure
+    is read whole all the same, but what follows from one that is equal to that of `last` is not
+    derived again. has_same_tables, has_same_map: whether they are; changed: pages for which the
+    lookup map is not that of `before`.
     """
 
-    def __init__(self, engine: Audited, roll: Roll, last: LiveState | None) -> None:
+    def __init__(self, engine: Audited, roll: Roll, before: LiveState | None) -> None:
         self.engine = engine
         self.roll = roll
         self.pool = pool = engine.block_manager.pool
         self.block_size = pool.config.block_size
         self.num_pages = len(pool.page_ids)
+        self.is_right = False
+        """Whether all rules hold; for the checker to say."""
+        last = before if before is not None and before.is_right else None
         self.sequences = roll.open
-        self.queue: list[int] = list(pool.queue)
+        self.numbers = [sequence.number for sequence in self.sequences]
+        self.num_computed = [sequence.num_computed for sequence in self.sequences]
+        self.queue: list[int] = [*pool.queue]
+        self.ref_counts = pool.ref_counts[:]
+        self.generations = pool.generations[:]
+        self.fills: list[int] = []
         self.tables: list[list[int]]
         self.given: list[list[int]]
         self.counts: list[int] | None
-        self.map: LookupMap
-        self.num_same: tuple[int, int]
-        self.hashes: dict[int, int]
-        self.contents: dict[int, Page]
-        self.num_computed = [sequence.num_computed for sequence in self.sequences]
-        self.fills: list[int] = []
-        self.ref_counts = pool.ref_counts[:]
-        self.generations = pool.generations[:]
         self._read_tables(last)
-        self._read_map(last)
+        self.map_before: LookupMap | None = None if before is None else before.map
+        self.map: LookupMap = read_map(engine.block_manager.cache, self.map_before)
+        self.hashes: dict[int, int] = self.map.hashes
+        self.contents: dict[int, Page] = self.map.contents
+        is_same = self.map is self.map_before
+        self.changed: set[int] = set() if is_same else self.map.changed
+        self.has_same_map = is_same and last is not None
+        self.shared: set[int] = set()
+        if last is not None and self.has_same_tables and self.has_same_map:
+            self.shared = last.shared
+        elif self.counts is not None and max(self.counts) > 1:
+            self.shared = {
+                page_id
+                for page_id, count in enumerate(self.counts)
+                if count > 1 and page_id not in self.hashes
+            }
 
     def _read_tables(self, last: LiveState | None) -> None:
-        sequences, manager = self.sequences, self.engine.block_manager
-        tables = manager.page_tables([sequence.id for sequence in sequences])
-        self.numbers = [sequence.number for sequence in sequences]
-        page_lists = [table.page_ids for table in tables]
-        given = [table.generations for table in tables]
+        all_tables = self.engine.block_manager.page_tables([s.id for s in self.sequences])
+        tables = [table.page_ids for table in all_tables]
+        given = [table.generations for table in all_tables]
         self.has_same_tables = False
-        self.new_places: list[int] = []
-        known: dict[int, tuple[list[int], list[int]]] = {}
-        if last is not None and last.counts is not None:
-            if self.numbers == last.numbers and page_lists == last.tables and given == last.given:
+        if last is not None and last.numbers == self.numbers:
+            if tables == last.tables and given == last.given:
                 self.has_same_tables = True
                 self.tables, self.given, self.counts = last.tables, last.given, last.counts
                 return
-            known = dict(zip(last.numbers, zip(last.tables, last.given, strict=True), strict=True))
-        self.tables, self.given = [], []
-        come: list[list[int]] = []
-        gone: list[list[int]] = []
-        for place, number in enumerate(self.numbers):
-            page_ids, generations = page_lists[place], given[place]
-            old = known.pop(number, None)
-            if old is not None and old[0] == page_ids and old[1] == generations:
-                self.tables.append(old[0])
-                self.given.append(old[1])
-                continue
-            own_ids: list[int] = [*page_ids]
-            self.tables.append(own_ids)
-            self.given.append([*generations])
-            self.new_places.append(place)
-            come.append(own_ids)
-            if old is not None:
-                gone.append(old[0])
-        gone += [page_ids for page_ids, _ in known.values()]
-        self.counts = self._count(gone, come, None if last is None else last.counts)
-
-    def _count(
-        self, gone: list[list[int]], come: list[list[int]], counts: list[int] | None = None
-    ) -> list[int] | None:
-        """`counts` after the tables `gone` were replaced by `come`."""
-        counts = [0] * self.num_pages if counts is None else counts[:]
-        for page_ids in gone:
-            for page_id in page_ids:
-                counts[page_id] -= 1
-        for page_ids in come:
-            if page_ids and (
-                min(page_ids) < 0
-                or max(page_ids) >= self.num_pages
-                or len(set(page_ids)) < len(page_ids)
-            ):
-                return None
-            for page_id in page_ids:
-                counts[page_id] += 1
-        return counts
-
-    def _read_map(self, last: LiveState | None) -> None:
-        cache = self.engine.block_manager.cache
-        listed, under = cache.entry_of, [*cache.entry_of.values()]
-        finders = [*cache.entries.values()]
-        # One loop for each attribute is faster than one for all.
-        now = LookupMap(
-            [*listed],
-            under,
-            [entry.page_hash for entry in under],
-            [entry.token_ids for entry in under],
-            [*cache.entries],
-            finders,
-            [entry.page_ids for entry in finders],
-        )
-        self.has_same_map, self.num_same = False, (0, 0)
-        if last is not None and now.starts_with(last.map):
-            self.num_same = num_pages, num_entries = len(last.map.pages), len(last.map.keys)
-            if len(now.pages) == num_pages and len(now.keys) == num_entries:
-                self.has_same_map, self.map = True, last.map
-                self.hashes, self.contents = last.hashes, last.contents
-                return
-            found = last.map.found + [{**page_ids} for page_ids in now.found[num_entries:]]
+            self.tables = last.tables[:]
         else:
-            found = [{**page_ids} for page_ids in now.found]
-        self.map = LookupMap(*now[:-1], found)
-        self.hashes = dict(zip(now.pages, now.hashes, strict=True))
-        self.contents = dict(zip(now.pages, now.contents, strict=True))
+            known = {} if last is None else dict(zip(last.numbers, last.tables, strict=True))
+            self.tables = [known.get(number, []) for number in self.numbers]
+        self.given = [generations[:] for generations in given]
+        is_possible = True
+        for place, page_ids in enumerate(tables):
+            if page_ids != self.tables[place]:
+                own_ids: list[int] = [*page_ids]
+                self.tables[place] = own_ids
+                is_possible = is_possible and self._is_possible(own_ids)
+        self.counts = None
+        if is_possible:
+            self.counts = counts = [0] * self.num_pages
+            for page_id in chain.from_iterable(self.tables):
+                counts[page_id] += 1
+
+    def _is_possible(self, page_ids: list[int]) -> bool:
+        """Whether all are pages of this pool and no two the same."""
+        return not page_ids or (
+            min(page_ids) >= 0
+            and max(page_ids) < self.num_pages
+            and len({*page_ids}) == len(page_ids)
+        )
 
     def expected_fills(self, counts: list[int], last: LiveState | None) -> list[int]:
         """[num_pages]: slots that the owners' computed tokens fill; a page that only the lookup map
         knows is full, any other is empty."""
         size = self.block_size
-        if last is not None and self.has_same_tables and self.has_same_map:
+        if (
+            last is not None
+            and self.has_same_tables
+            and self.has_same_map
+            and not any(map(lt, self.num_computed, last.num_computed))
+        ):
             fills, starts = last.fills[:], last.num_computed
         else:
-            fills, starts = [0] * self.num_pages, [0] * len(self.tables)
-            for page_id in self.hashes:
-                if not counts[page_id]:
-                    fills[page_id] = size
+            fills, starts = self._cached_fills(counts), [0] * len(self.tables)
         for page_ids, start, stop in zip(self.tables, starts, self.num_computed, strict=True):
-            if stop < start:
-                return self.expected_fills(counts, None)
-            if stop == start:
+            if stop <= start:
                 continue
             last_index = (stop - 1) // size
             if stop - start > 1:
@@ -234,17 +176,24 @@ class LiveState:
         self.fills = fills
         return fills
 
-    def as_start(self, fills: list[int], is_right: bool) -> StepStart:
-        """What the next step begins with. is_right: all rules hold."""
-        num_known = [len(sequence.token_ids) for sequence in self.sequences]
+    def _cached_fills(self, counts: list[int]) -> list[int]:
+        fills = [0] * self.num_pages
+        for page_id in self.hashes:
+            if not counts[page_id]:
+                fills[page_id] = self.block_size
+        return fills
+
+    def as_start(self, fills: list[int]) -> StepStart:
+        """What the next step begins with. fills: [num_pages], written slots."""
+        sequences = self.sequences
         return StepStart(
             self.block_size,
             dict(zip(self.numbers, self.tables, strict=True)),
-            dict(zip(self.numbers, self.num_computed, strict=True)),
-            dict(zip(self.numbers, num_known, strict=True)),
+            {sequence.number: sequence.num_computed for sequence in sequences},
+            {sequence.number: len(sequence.token_ids) for sequence in sequences},
             fills,
             self.hashes,
             self.contents,
             self.roll.has_forks,
-            is_right,
+            self.is_right,
         )
