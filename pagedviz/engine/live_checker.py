@@ -16,19 +16,19 @@ from typing import Protocol
 
 from pagedviz.engine import live_rules
 from pagedviz.engine.events import Emit, Emitted, InvariantViolated
-from pagedviz.engine.invariants import Violation, check_events, check_facts, check_snapshot
+from pagedviz.engine.invariants import Violation, check_events
+from pagedviz.engine.live_findings import (
+    as_violated_event,
+    audited_snapshot,
+    explain,
+    one_by_place,
+)
 from pagedviz.engine.live_state import Audited, LiveState, Roll
 from pagedviz.engine.own_prefixes import OwnPrefixes
-from pagedviz.engine.prefix_cache import Entry
-from pagedviz.engine.rules import RULES
-from pagedviz.engine.snapshot import Snapshot
-from pagedviz.engine.snapshot_builder import build_snapshot
 from pagedviz.engine.step_facts import StepFacts, StepStart
 
 # Up to so many pages, every step is checked in full; of twice as many every second step, and so on.
 FULL_UP_TO = 1000
-# Some list the tokens of a page, which may be large.
-MAX_MESSAGE = 500
 
 
 class Checker(Protocol):
@@ -122,7 +122,7 @@ class LiveChecker:
         if start is not None and not self.is_paused:
             began = perf_counter()
             facts = StepFacts(start, self._events, engine.reads)
-            self.violations = _one_by_place(check_events(facts))
+            self.violations = one_by_place(check_events(facts))
             self.last_cost_us = (perf_counter() - began) * 1e6
         self._events.clear()
         self._has_gap = True
@@ -131,7 +131,11 @@ class LiveChecker:
 
     def _tell_new(self) -> list[InvariantViolated]:
         told, self._told = self._told, {(v.rule, v.page_id, v.seq_id) for v in self.violations}
-        return [_as_event(v) for v in self.violations if (v.rule, v.page_id, v.seq_id) not in told]
+        return [
+            as_violated_event(v)
+            for v in self.violations
+            if (v.rule, v.page_id, v.seq_id) not in told
+        ]
 
     @property
     def coverage(self) -> str:
@@ -172,7 +176,9 @@ class LiveChecker:
             and self._holds(state, own, counts, fills)
             and (facts is None or self._was_right(state, facts))
         )
-        violations = [] if state.is_right else self._explain(state, start, facts, fills)
+        violations: list[Violation] = []
+        if not state.is_right:
+            violations = explain(state, start, facts, fills, self.more_arrivals)
         self._start = state.as_start(fills)
         self._before = state
         return violations
@@ -203,44 +209,6 @@ class LiveChecker:
             and live_rules.something_makes_progress(state, facts, self.more_arrivals)
         )
 
-    def _explain(
-        self,
-        state: LiveState,
-        start: StepStart | None,
-        facts: StepFacts | None,
-        fills: list[int],
-    ) -> list[Violation]:
-        """What the slow rules find, asked with the fills that the engine tells and with those that
-        its events add up to."""
-        after = _snapshot(state.engine)
-        reserves = state.engine.scheduler.reserves_prompts
-        if start is None or facts is None:
-            found = check_snapshot(after, reserves_prompts=reserves)
-        else:
-            found = check_facts(start, facts, after, self.more_arrivals, reserves)
-        pages = tuple(
-            page._replace(fill=fill) for page, fill in zip(after.pages, fills, strict=True)
-        )
-        if pages != after.pages:
-            found += check_snapshot(after._replace(pages=pages), reserves_prompts=reserves)
-        found += _map_errors(state)
-        return _one_by_place(found)
-
-
-def _one_by_place(found: list[Violation]) -> list[Violation]:
-    by_place = {(v.rule, v.page_id, v.seq_id): v for v in reversed(found)}
-    return sorted(by_place.values(), key=lambda v: (v.rule, v.page_id or 0, v.seq_id or 0))
-
-
-def _as_event(violation: Violation) -> InvariantViolated:
-    page_id = violation.page_id
-    if page_id is not None and page_id < 0:
-        page_id = None  # a broken table; the message has the number
-    message = violation.message
-    if len(message) > MAX_MESSAGE:
-        message = f"{message[: MAX_MESSAGE - 1]}\u2026"
-    return InvariantViolated(violation.rule, message, page_id, violation.seq_id)
-
 
 class _Listener:
     """Keeps what an engine emits and passes it on. An object, so that a copy of an engine gets a
@@ -270,56 +238,9 @@ def _own_fills(state: LiveState, facts: StepFacts | None, counts: list[int] | No
     if facts is None:
         if counts is not None:
             return state.expected_fills(counts, None)
-        return [page.fill for page in _snapshot(state.engine).pages]
+        return [page.fill for page in audited_snapshot(state.engine).pages]
     for page_id in facts.evicted:
         # Nobody can find what it held, and nobody owns it.
         if counts is not None and not counts[page_id] and page_id not in state.hashes:
             facts.fills[page_id] = 0
     return facts.fills
-
-
-def _map_errors(state: LiveState) -> list[Violation]:
-    """Pages that a lookup finds by another entry than the one they are listed under."""
-    found = []
-    cache = state.engine.block_manager.cache
-    listed_under = {int(p): e for p, e in cache.entry_of.items()}
-    wrong: list[tuple[int, Entry | None, Entry | None]] = [
-        (int(page_id), entry, listed_under.get(page_id))
-        for entry in cache.entries.values()
-        for page_id in entry.page_ids
-        if listed_under.get(page_id) is not entry
-    ]
-    missing = listed_under.keys() - {p for entry in cache.entries.values() for p in entry.page_ids}
-    wrong += [(page_id, None, listed_under[page_id]) for page_id in sorted(missing)]
-    for page_id, looked_up, listed in wrong:
-        names = ["nothing" if e is None else f"{e.page_hash:016x}" for e in (looked_up, listed)]
-        found.append(
-            Violation(
-                5,
-                RULES[5].name,
-                f"a lookup finds p{page_id:d} by {names[0]}, the page is listed under {names[1]}",
-                page_id,
-            )
-        )
-    for page_hash, entry in cache.entries.items():
-        if page_hash != entry.page_hash and entry.page_ids:
-            found.append(
-                Violation(
-                    5,
-                    RULES[5].name,
-                    f"a lookup of {page_hash:016x} finds p{entry.oldest_page:d}, which holds "
-                    f"{entry.page_hash:016x}",
-                    entry.oldest_page,
-                )
-            )
-    return found
-
-
-def _snapshot(engine: Audited) -> Snapshot:
-    return build_snapshot(
-        engine.num_steps,
-        engine.block_manager,
-        engine.sequences,
-        tuple(s.id for s in engine.scheduler.waiting),
-        tuple(s.id for s in engine.scheduler.running),
-    )

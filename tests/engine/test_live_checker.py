@@ -19,7 +19,8 @@ from pagedviz.engine.events import (
     as_event,
 )
 from pagedviz.engine.invariants import Violation, check_step
-from pagedviz.engine.live_checker import FULL_UP_TO, MAX_MESSAGE, LiveChecker
+from pagedviz.engine.live_checker import FULL_UP_TO, LiveChecker
+from pagedviz.engine.live_findings import MAX_MESSAGE
 from pagedviz.engine.live_state import Audited
 from pagedviz.engine.prefix_cache import Entry
 from pagedviz.engine.profiles import PROFILES
