@@ -9,26 +9,17 @@ every machine; with no model the output tokens are given at submit and only the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from pagedviz.engine.beams import BeamSearch
 from pagedviz.engine.block_manager import BlockManagerConfig
+from pagedviz.engine.commit import Commit, StepOutcome
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.errors import EngineFailed, IllegalTransition
-from pagedviz.engine.events import (
-    SAMPLED,
-    WRITTEN,
-    Emit,
-    InvariantViolated,
-    SequenceSubmitted,
-    StateChanged,
-)
+from pagedviz.engine.events import Emit, InvariantViolated, SequenceSubmitted
+from pagedviz.engine.execution import Execution
 from pagedviz.engine.host_pool import HostPool
 from pagedviz.engine.ids import AdapterKey, SeqId
 from pagedviz.engine.language_model import LanguageModel
@@ -44,32 +35,12 @@ from pagedviz.engine.requests import (
     check_forks,
     check_request,
 )
-from pagedviz.engine.sampling import SamplingParams, sample_token, top_logprobs
-from pagedviz.engine.scheduler import StepPlan
+from pagedviz.engine.sampling import SamplingParams
 from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.sequence_manager import SequenceManager
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.snapshot_builder import build_snapshot
-from pagedviz.engine.sub_batches import check_adapter, sub_batches
-
-
-class StepOutcome(NamedTuple):
-    """One step, done.
-
-    sampled: the token each of `plan.sequences` gained, None for a chunk that ended before the last
-    known token and for beams. forked: the sequences that began in this step as forks of others.
-    logprobs: the likeliest candidates of each sampled token, best first. stops: tokens of each of
-    `plan.sequences` that are computed now; logits: of the last of these, float32 [S, vocab], None
-    without a model.
-    """
-
-    plan: StepPlan
-    sampled: list[int | None]
-    finished: list[SeqId]
-    logprobs: dict[SeqId, tuple[tuple[int, float], ...]]
-    forked: list[SeqId]
-    stops: list[int]
-    logits: NDArray[np.float32] | None
+from pagedviz.engine.sub_batches import check_adapter
 
 
 class Engine:
@@ -114,11 +85,10 @@ class Engine:
         self._families = self.profile.families(
             self.sequences, self.block_manager, self.scheduler, self.host_pool, emit
         )
-        self._searches: list[BeamSearch] = []
+        self._execution = Execution(model, self.block_manager)
+        self._commit = Commit(self.scheduler, self.block_manager, self._families, emit)
         self._emit = emit
         self._eos_ids = frozenset(() if model is None else model.eos_token_ids)
-        self.reads: dict[int, int] = {}
-        """By number of each sequence of the last step: how many slots the model has read for it."""
         self._is_failed = False
         self._has_idled = False
 
@@ -167,7 +137,7 @@ class Engine:
         sequence.fork_scripts = tuple(forced_forks)
         if beam_width > 1:
             sequence.beams = BeamSearch(sequence, beam_width)
-            self._searches.append(sequence.beams)
+            self._commit.searches.append(sequence.beams)
         sequence.chain = self.block_manager.cache.chain(sequence.token_ids, adapter)
         self.sequences.add(sequence)
         self.scheduler.waiting.append(sequence)
@@ -248,14 +218,14 @@ class Engine:
         """One iteration: every running sequence advances by one token or one chunk."""
         self._check_alive()
         self.block_manager.cache.step = self.num_steps
-        self.reads.clear()
+        self._execution.reads.clear()
         check = self.checker.after_failure
         try:
             plan = self.scheduler.schedule()
             self._is_failed = True  # until execute has returned
-            logits = self._execute(plan)
+            logits = self._execution.run(plan)
             self._is_failed = False
-            outcome = self._commit(plan, logits)
+            outcome = self._commit.run(plan, logits)
             self.num_steps += 1
             self._has_idled = not (plan.sequences or plan.preempted or outcome.logprobs)
             check = self.checker.after_step
@@ -272,146 +242,12 @@ class Engine:
             if self._tell is not None:
                 self._tell(violated)
 
-    def _execute(self, plan: StepPlan) -> NDArray[np.float32] | None:
-        """Compute the K/V and logits of a plan, [S, vocab]; changes no paging state."""
-        if self.model is None or not plan.sequences:
-            return None
-        parts = {}
-        for rows in sub_batches(sequence.adapter_id for sequence in plan.sequences):
-            parts[tuple(rows)] = self._forward(
-                self.model, [plan.sequences[i] for i in rows], [plan.num_tokens[i] for i in rows]
-            )
-        if len(parts) == 1:
-            return next(iter(parts.values()))
-        logits = np.empty((len(plan.sequences), self.model.vocab_size), dtype=np.float32)
-        for chosen, part in parts.items():
-            logits[list(chosen)] = part
-        return logits
-
-    def _forward(
-        self, model: LanguageModel, sequences: list[Sequence], counts: list[int]
-    ) -> NDArray[np.float32]:
-        """Compute the next `counts` tokens of sequences of one adapter: logits [S, vocab]."""
-        token_ids: list[int] = []
-        context_lens: list[int] = []
-        for sequence, num_tokens in zip(sequences, counts, strict=True):
-            start = sequence.num_computed
-            token_ids += sequence.token_ids[start : start + num_tokens]
-            context_lens.append(start + num_tokens)
-        pool = self.block_manager.pool
-        tables = [self.block_manager.page_table(s.id).page_ids for s in sequences]
-        adapter = sequences[0].adapter_id
-        reads: list[int] = []
-        logits = model.forward(
-            np.array(token_ids, dtype=np.int64),  # [T]
-            counts,
-            context_lens,
-            tables,
-            pool.keys,
-            pool.values,
-            adapter=None if adapter is None else adapter.name,
-            reads=reads,
-        )
-        self.reads.update(zip([s.number for s in sequences], reads, strict=True))
-        for page_ids, stop in zip(tables, context_lens, strict=True):
-            pool.mark_filled(page_ids, stop)
-        return logits
-
-    def _commit(self, plan: StepPlan, logits: NDArray[np.float32] | None) -> StepOutcome:
-        """Book what was computed, append the sampled tokens, let the finished go."""
-        stops = [s.num_computed + n for s, n in zip(plan.sequences, plan.num_tokens, strict=True)]
-        outcome = StepOutcome(plan, [], [], {}, [], stops, logits)
-        emit, sampled = self._emit, outcome.sampled
-        if emit is not None:
-            for sequence, num_tokens in zip(plan.sequences, plan.num_tokens, strict=True):
-                emit((WRITTEN, sequence.number, sequence.num_computed, num_tokens))
-        if not self.scheduler.hashes_planned:
-            self.block_manager.hash_pages(
-                [(s.id, stop) for s, stop in zip(plan.sequences, stops, strict=True)]
-            )
-        for sequence, num_tokens, stop in zip(plan.sequences, plan.num_tokens, stops, strict=True):
-            known = len(sequence.token_ids)
-            if num_tokens > 1 or stop < known or known == sequence.num_prompt_tokens:
-                self._book_prefill(sequence, stop)
-                if stop < known:
-                    sampled.append(None)
-                    continue
-            row = len(sampled)
-            if sequence.beams is not None:
-                self._offer(sequence, logits, row)
-                sampled.append(None)
-                continue
-            token_id = self._pick(sequence, known, logits, row, outcome)
-            if sequence.num_seats > 1:
-                self._fork_samples(sequence, logits, row, outcome)
-            sampled.append(token_id)
-            self._take_token(sequence, token_id, outcome)
-        if self._searches:
-            self._advance_beams(outcome)
-        if outcome.finished:
-            self.scheduler.running = [s for s in self.scheduler.running if s.is_active]
-        outcome.finished[:0] = plan.given_up
-        return outcome
-
-    def _pick(
-        self,
-        sequence: Sequence,
-        known: int,
-        logits: NDArray[np.float32] | None,
-        row: int,
-        outcome: StepOutcome,
-    ) -> int:
-        """The next token of a sequence whose `known` tokens are all computed."""
-        script = sequence.script
-        if known < len(script):
-            return script[known]
-        assert logits is not None
-        picked = sample_token(logits[row], sequence.sampling, sequence.num_generated)
-        outcome.logprobs[sequence.id] = picked.top_logprobs
-        return picked.token_id
-
-    def _take_token(self, sequence: Sequence, token_id: int, outcome: StepOutcome) -> None:
-        is_last = sequence.append_token(token_id)
-        if self._emit is not None:
-            self._emit((SAMPLED, sequence.number, token_id))
-        if is_last:
-            outcome.finished.append(sequence.id)
-            self._families.leave(sequence)
-
-    def _offer(self, beam: Sequence, logits: NDArray[np.float32] | None, row: int) -> None:
-        assert logits is not None and beam.beams is not None
-        beam.num_computed = len(beam.token_ids)
-        beam.beams.offer(beam, top_logprobs(logits[row], beam.beams.width))
-
-    def _book_prefill(self, sequence: Sequence, stop: int) -> None:
-        sequence.advance_prefill(stop - sequence.num_computed)
-        if self._emit is not None and sequence.is_decoding:
-            self._emit(StateChanged(sequence.id, sequence.state.name))
-
-    def _fork_samples(
-        self, sequence: Sequence, logits: NDArray[np.float32] | None, row: int, outcome: StepOutcome
-    ) -> None:
-        """Once a prompt is computed: its further samples, each with its first token."""
-        for sample in self._families.fork_samples(sequence):
-            outcome.forked.append(sample.id)
-            known = len(sample.token_ids)
-            self._take_token(sample, self._pick(sample, known, logits, row, outcome), outcome)
-
-    def _advance_beams(self, outcome: StepOutcome) -> None:
-        for search in self._searches:
-            search.forget_ended()
-            if search.is_ready:
-                candidates = {beam.id: search.candidates(beam) for beam in search.beams}
-                began, ended = self._families.advance(search)
-                outcome.forked.extend(sequence.id for sequence in began)
-                outcome.finished.extend(sequence.id for sequence in ended)
-                for sequence in began:
-                    assert sequence.parent_id is not None
-                    candidates[sequence.id] = candidates[sequence.parent_id]
-                outcome.logprobs.update(candidates)
-        self._searches = [search for search in self._searches if search.beams]
-
     # ---- looking ---------------------------------------------------------------------------
+
+    @property
+    def reads(self) -> Mapping[int, int]:
+        """By number of each sequence of the last step: how many slots the model has read for it."""
+        return self._execution.reads
 
     def snapshot(self) -> Snapshot:
         """The whole state as a frozen value; see snapshot.py."""

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from pagedviz.engine.engine import StepOutcome
+from pagedviz.engine.commit import StepOutcome
 from pagedviz.engine.events import (
     Event,
     SequenceForked,

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from pagedviz.engine.engine import Engine, StepOutcome
+from pagedviz.engine.commit import StepOutcome
+from pagedviz.engine.engine import Engine
 from pagedviz.engine.errors import PagedVizError
 from pagedviz.engine.events import (
     Emitted,

@@ -9,7 +9,7 @@ is a run like any other.
 
 from __future__ import annotations
 
-from pagedviz.engine.engine import StepOutcome
+from pagedviz.engine.commit import StepOutcome
 from pagedviz.engine.errors import ConfigError, PagedVizError, TraceFormatError
 from pagedviz.engine.events import Event, InvariantViolated, as_event
 from pagedviz.engine.invariants import Violation

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence as SequenceOf
 from typing import Any
 
-from pagedviz.engine.engine import StepOutcome
+from pagedviz.engine.commit import StepOutcome
 from pagedviz.engine.errors import ConfigError
 from pagedviz.engine.live_checker import LiveChecker
 from pagedviz.engine.sequence import Sequence, check_token_ids

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence as SequenceOf
 from typing import Any, Protocol
 
-from pagedviz.engine.engine import Engine, StepOutcome
+from pagedviz.engine.commit import StepOutcome
+from pagedviz.engine.engine import Engine
 from pagedviz.engine.errors import ConfigError
 from pagedviz.engine.ids import SeqId
 from pagedviz.engine.language_model import LanguageModel

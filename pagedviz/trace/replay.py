@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pagedviz.engine.engine import Engine, StepOutcome
+from pagedviz.engine.commit import StepOutcome
+from pagedviz.engine.engine import Engine
 from pagedviz.engine.errors import ConfigError, MomentNotFound
 from pagedviz.engine.events import (
     Emit,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pagedviz.engine.engine import StepOutcome
+from pagedviz.engine.commit import StepOutcome
 
 
 class StepLogits(NamedTuple):
