@@ -11,17 +11,17 @@ from pagedviz.engine.pages import KvPage, KvPageConfig, KvPagePool
 from pagedviz.engine.prefix_cache import PrefixMatch, SharedPrefixCache
 from pagedviz.engine.sampling import SamplingParams
 from pagedviz.engine.scheduler import Scheduler, StepPlan
-from pagedviz.engine.sequence import (
+from pagedviz.engine.sequence import Sequence
+from pagedviz.engine.sequence_manager import SequenceManager
+from pagedviz.engine.sequence_state import (
     Decoding,
     Finished,
     FinishReason,
     Preempted,
     Prefilling,
-    Sequence,
     SequenceState,
     Waiting,
 )
-from pagedviz.engine.sequence_manager import SequenceManager
 from pagedviz.engine.snapshot import PageView, SequenceView, Snapshot
 
 __all__ = [

@@ -23,8 +23,9 @@ from pagedviz.engine.events import (
 from pagedviz.engine.host_pool import HostPool
 from pagedviz.engine.sampling import SamplingParams
 from pagedviz.engine.scheduler import Scheduler
-from pagedviz.engine.sequence import FinishReason, Sequence
+from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.sequence_manager import SequenceManager
+from pagedviz.engine.sequence_state import FinishReason
 
 
 class Families:

@@ -15,8 +15,9 @@ from typing import NamedTuple
 from pagedviz.engine.block_manager import BlockManager
 from pagedviz.engine.lookup_map import LookupMap, Page, read_map
 from pagedviz.engine.scheduler import Scheduler
-from pagedviz.engine.sequence import FinishReason, Sequence
+from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.sequence_manager import SequenceManager
+from pagedviz.engine.sequence_state import FinishReason
 from pagedviz.engine.step_facts import StepStart
 
 

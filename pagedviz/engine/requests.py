@@ -9,7 +9,7 @@ from pagedviz.engine.errors import ConfigError, IllegalTransition
 from pagedviz.engine.language_model import LanguageModel
 from pagedviz.engine.prefix_hash import MAX_TOKEN_ID
 from pagedviz.engine.sampling import SamplingParams
-from pagedviz.engine.sequence import Sequence, check_token_ids
+from pagedviz.engine.sequence import Sequence
 
 
 def check_request(
@@ -138,3 +138,14 @@ def check_fits(config: EngineConfig, max_seq_len: int | None, max_tokens: int) -
             f"{max_tokens} tokens, the pool has {config.num_pages}; enlarge the "
             "pool, shorten the prompt, or ask for fewer new tokens"
         )
+
+
+def check_token_ids(what: str, token_ids: SequenceOf[int], limit: int) -> None:
+    """ConfigError unless all are integers in [0, limit)."""
+    for position, token_id in enumerate(token_ids):
+        if not isinstance(token_id, int) or isinstance(token_id, bool):
+            raise ConfigError(f"{what}: token {position} is {token_id!r}, not a whole number")
+        if not 0 <= token_id < limit:
+            raise ConfigError(
+                f"{what}: token {position} is {token_id}, allowed are 0 to {limit - 1}"
+            )

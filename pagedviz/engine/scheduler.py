@@ -34,7 +34,8 @@ from pagedviz.engine.events import (
 from pagedviz.engine.host_pool import HostPool
 from pagedviz.engine.ids import SeqId
 from pagedviz.engine.prefix_cache import Entry
-from pagedviz.engine.sequence import FinishReason, Sequence
+from pagedviz.engine.sequence import Sequence
+from pagedviz.engine.sequence_state import FinishReason
 
 
 class StepPlan(NamedTuple):

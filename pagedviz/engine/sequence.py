@@ -1,75 +1,31 @@
 """Sequence: one request, from its prompt to its last token.
 
-                 +--------- chunk ---------+
-                 v                         |
-    Waiting -> Prefilling(chunk_start) ----+--> Decoding --> Finished(reason)
-                 ^                                |
-                 +---- Preempted(num_generated) <-+   (also from Prefilling)
-
 Invariants: `token_ids` is prompt + generated; tokens below `num_computed` have their K/V in pages;
-`state` is a label read off these facts, never stored beside them.
+`state` is a label read off these facts, never stored beside them (sequence_state.py draws them).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
-from pagedviz.engine.errors import ConfigError, IllegalTransition
+from pagedviz.engine.errors import IllegalTransition
 from pagedviz.engine.ids import AdapterKey, SeqId
 from pagedviz.engine.page_table import PageTable
 from pagedviz.engine.prefix_hash import PrefixChain
 from pagedviz.engine.sampling import SamplingParams
+from pagedviz.engine.sequence_state import (
+    Decoding,
+    Finished,
+    FinishReason,
+    Preempted,
+    Prefilling,
+    SequenceState,
+    Waiting,
+)
 
 if TYPE_CHECKING:  # a search holds sequences
     from pagedviz.engine.beams import BeamSearch
-
-
-class FinishReason(Enum):
-    """Why a sequence stopped. PREEMPTED: given up for want of pages, not to be resumed. PRUNED: a
-    beam that fell out of the best."""
-
-    EOS = "eos"
-    STOP = "stop"
-    MAX_LENGTH = "max_length"
-    PREEMPTED = "preempted"
-    ABORTED = "aborted"
-    PRUNED = "pruned"
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    name = "waiting"
-
-
-@dataclass(frozen=True, slots=True)
-class Prefilling:
-    """`chunk_start` is the next token to compute; it indexes prompt + generated after a resume."""
-
-    chunk_start: int
-    name = "prefilling"
-
-
-@dataclass(frozen=True, slots=True)
-class Decoding:
-    name = "decoding"
-
-
-@dataclass(frozen=True, slots=True)
-class Preempted:
-    num_generated: int
-    name = "preempted"
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    reason: FinishReason
-    name = "finished"
-
-
-SequenceState = Waiting | Prefilling | Decoding | Preempted | Finished
 
 
 class Sequence:
@@ -330,14 +286,3 @@ class Sequence:
             raise IllegalTransition(f"{self.id} is finished already ({self.finish_reason.value})")
         self.finish_reason = reason
         self.is_running = False
-
-
-def check_token_ids(what: str, token_ids: SequenceOf[int], limit: int) -> None:
-    """ConfigError unless all are integers in [0, limit)."""
-    for position, token_id in enumerate(token_ids):
-        if not isinstance(token_id, int) or isinstance(token_id, bool):
-            raise ConfigError(f"{what}: token {position} is {token_id!r}, not a whole number")
-        if not 0 <= token_id < limit:
-            raise ConfigError(
-                f"{what}: token {position} is {token_id}, allowed are 0 to {limit - 1}"
-            )

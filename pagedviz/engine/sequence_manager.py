@@ -11,7 +11,8 @@ from pagedviz.engine.block_manager import BlockManager
 from pagedviz.engine.errors import SequenceExists, SequenceNotFound
 from pagedviz.engine.ids import SeqId
 from pagedviz.engine.page_table import PageTable
-from pagedviz.engine.sequence import Decoding, Prefilling, Sequence
+from pagedviz.engine.sequence import Sequence
+from pagedviz.engine.sequence_state import Decoding, Prefilling
 
 
 class SequenceManager:

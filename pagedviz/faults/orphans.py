@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.families import Families
-from pagedviz.engine.sequence import FinishReason, Sequence
+from pagedviz.engine.sequence import Sequence
+from pagedviz.engine.sequence_state import FinishReason
 from pagedviz.faults.fault import Fault
 from pagedviz.faults.stories import LILY
 from pagedviz.faults.workload import Abort, Ask, Workload, spelled

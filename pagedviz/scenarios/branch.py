@@ -18,7 +18,8 @@ from typing import Any
 from pagedviz.engine.commit import StepOutcome
 from pagedviz.engine.errors import ConfigError
 from pagedviz.engine.live_checker import LiveChecker
-from pagedviz.engine.sequence import Sequence, check_token_ids
+from pagedviz.engine.requests import check_token_ids
+from pagedviz.engine.sequence import Sequence
 from pagedviz.scenarios.change import Change
 from pagedviz.scenarios.run import ScenarioModel, ScenarioRun
 from pagedviz.scenarios.scenario import Request, Scenario

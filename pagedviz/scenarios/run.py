@@ -20,8 +20,8 @@ from pagedviz.engine.ids import SeqId
 from pagedviz.engine.language_model import LanguageModel
 from pagedviz.engine.live_checker import LiveChecker
 from pagedviz.engine.profiles import Profile
-from pagedviz.engine.requests import check_forks
-from pagedviz.engine.sequence import Sequence, check_token_ids
+from pagedviz.engine.requests import check_forks, check_token_ids
+from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.sub_batches import check_adapter
 from pagedviz.scenarios.scenario import Request, Scenario
 from pagedviz.trace.recorder import Recorder
