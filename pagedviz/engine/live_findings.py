@@ -9,7 +9,7 @@ from __future__ import annotations
 from pagedviz.engine.events import InvariantViolated
 from pagedviz.engine.invariants import Violation, check_facts, check_snapshot
 from pagedviz.engine.live_state import Audited, LiveState
-from pagedviz.engine.prefix_cache import Entry
+from pagedviz.engine.prefix_entry import Entry
 from pagedviz.engine.rules import RULES
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.snapshot_builder import build_snapshot

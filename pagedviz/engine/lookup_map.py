@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pagedviz.engine.ids import PageId
-from pagedviz.engine.prefix_cache import Entry, SharedPrefixCache
+from pagedviz.engine.prefix_cache import SharedPrefixCache
+from pagedviz.engine.prefix_entry import Entry
 
 Page = tuple[int | None, ...]
 

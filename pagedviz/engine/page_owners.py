@@ -36,7 +36,8 @@ from pagedviz.engine.events import (
 from pagedviz.engine.ids import PageId, SeqId
 from pagedviz.engine.page_table import PageTable
 from pagedviz.engine.pages import KvPagePool
-from pagedviz.engine.prefix_cache import Entry, NoPrefixCache, SharedPrefixCache
+from pagedviz.engine.prefix_cache import NoPrefixCache, SharedPrefixCache
+from pagedviz.engine.prefix_entry import Entry
 from pagedviz.engine.prefix_hash import PrefixChain, extend_together
 
 

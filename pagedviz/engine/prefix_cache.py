@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from pagedviz.engine.errors import ConfigError
 from pagedviz.engine.ids import PageId
+from pagedviz.engine.prefix_entry import Entry, nearest_continuation
 from pagedviz.engine.prefix_hash import PrefixChain, prefix_hash_seed, roll_hash
 
 # Prefixes remembered after eviction, only to explain a miss.
@@ -40,23 +41,6 @@ class PrefixMatch(NamedTuple):
     page_ids: tuple[PageId, ...]
     num_tokens: int
     end: LookupEnd
-
-
-class Entry:
-    """One page of one prefix, and the pages that hold its K/V, oldest first."""
-
-    __slots__ = ("children", "page_hash", "page_ids", "parent", "token_ids")
-
-    def __init__(self, page_hash: int, parent: Entry | None, token_ids: tuple[int, ...]) -> None:
-        self.page_hash = page_hash
-        self.parent = parent
-        self.token_ids = token_ids
-        self.page_ids: dict[PageId, None] = {}
-        self.children: dict[Entry, None] = {}
-
-    @property
-    def oldest_page(self) -> PageId:
-        return next(iter(self.page_ids))
 
 
 class SharedPrefixCache:
@@ -155,7 +139,7 @@ class SharedPrefixCache:
         if not found and self._is_cached_elsewhere(chain.adapter, wanted):
             return LookupEnd("other_adapter", position=position)
         parent = found[-1] if found else self._roots.get(chain.adapter)
-        common, nearest = _nearest(parent, wanted)
+        common, nearest = nearest_continuation(parent, wanted)
         if nearest is None or not (common or found):
             return LookupEnd("never_seen", position=position)
         return LookupEnd("diverged", position + common, nearest[common], wanted[common])
@@ -270,31 +254,6 @@ class SharedPrefixCache:
             del self._evicted[next(iter(self._evicted))]
 
 
-class LastWriterCache(SharedPrefixCache):
-    """Of pages with equal content only the newest is found, as in a map from hash to page."""
-
-    def _attached(self, entry: Entry) -> Entry | None:
-        # Its page may have been superseded by one that was evicted since: then the entry, and
-        # perhaps those above it, have left the map while their owner still runs.
-        detached: list[Entry] = []
-        while entry.parent is not None and self._entries.get(entry.page_hash) is not entry:
-            detached.append(entry)
-            entry = entry.parent
-        for lost in reversed(detached):
-            known = self._entries.setdefault(lost.page_hash, lost)
-            if known is lost:
-                lost.parent = entry
-                entry.children[lost] = None
-            elif known.parent is not entry or known.token_ids != lost.token_ids:
-                return None
-            entry = known
-        return entry
-
-    def superseded(self, page_id: PageId) -> list[PageId]:
-        pages = list(self.entry_of[page_id].page_ids)
-        return pages[:-1]
-
-
 class NoPrefixCache(SharedPrefixCache):
     """Prefix caching switched off: nothing is hashed, nothing is found."""
 
@@ -303,19 +262,3 @@ class NoPrefixCache(SharedPrefixCache):
 
     def match(self, token_ids: Sequence[int], adapter: str | None = None) -> PrefixMatch:
         return PrefixMatch((), 0, LookupEnd("disabled"))
-
-
-def _nearest(parent: Entry | None, wanted: tuple[int, ...]) -> tuple[int, tuple[int, ...] | None]:
-    """The cached continuation of `parent` that shares most leading tokens with `wanted`."""
-    best, nearest = 0, None
-    for child in parent.children if parent is not None else ():
-        if not child.page_ids:
-            continue
-        common = next(
-            (i for i, (a, b) in enumerate(zip(child.token_ids, wanted, strict=True)) if a != b),
-            len(wanted),
-        )
-        # An equal page can only be here after a hash collision further up; nothing diverges then.
-        if common < len(wanted) and (nearest is None or common > best):
-            best, nearest = common, child.token_ids
-    return best, nearest

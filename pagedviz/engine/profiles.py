@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from pagedviz.engine.block_manager import BlockManager
 from pagedviz.engine.families import Families
+from pagedviz.engine.last_writer_cache import LastWriterCache
 from pagedviz.engine.pages import KvPagePool
-from pagedviz.engine.prefix_cache import LastWriterCache, SharedPrefixCache
+from pagedviz.engine.prefix_cache import SharedPrefixCache
 from pagedviz.engine.scheduler import Scheduler
 from pagedviz.engine.two_phase_scheduler import TwoPhaseScheduler
 

@@ -33,7 +33,7 @@ from pagedviz.engine.events import (
 )
 from pagedviz.engine.host_pool import HostPool
 from pagedviz.engine.ids import SeqId
-from pagedviz.engine.prefix_cache import Entry
+from pagedviz.engine.prefix_entry import Entry
 from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.sequence_state import FinishReason
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pagedviz.engine.config import EngineConfig
-from pagedviz.engine.prefix_cache import Entry, SharedPrefixCache
+from pagedviz.engine.prefix_cache import SharedPrefixCache
+from pagedviz.engine.prefix_entry import Entry
 from pagedviz.engine.prefix_hash import PrefixChain
 from pagedviz.faults.fault import Fault
 from pagedviz.faults.workload import Ask, Workload, spelled

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pagedviz.engine.config import EngineConfig
-from pagedviz.engine.prefix_cache import Entry, SharedPrefixCache
+from pagedviz.engine.prefix_cache import SharedPrefixCache
+from pagedviz.engine.prefix_entry import Entry
 from pagedviz.engine.scheduler import Scheduler
 from pagedviz.engine.sequence import Sequence
 from pagedviz.faults.fault import Fault

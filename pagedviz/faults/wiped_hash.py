@@ -8,7 +8,7 @@ from pagedviz.engine.block_manager import BlockManager
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.ids import SeqId
 from pagedviz.engine.page_owners import PageOwners, _Holding
-from pagedviz.engine.prefix_cache import Entry
+from pagedviz.engine.prefix_entry import Entry
 from pagedviz.faults.fault import Fault
 from pagedviz.faults.stories import LILY
 from pagedviz.faults.workload import Ask, Workload, spelled

@@ -12,7 +12,8 @@ from typing import Any
 
 from pagedviz.engine.engine import Engine
 from pagedviz.engine.events import Emit
-from pagedviz.engine.prefix_cache import Entry, SharedPrefixCache
+from pagedviz.engine.prefix_cache import SharedPrefixCache
+from pagedviz.engine.prefix_entry import Entry
 
 
 def copy_engine(engine: Engine, emit: Emit, new_emit: Emit) -> Engine:

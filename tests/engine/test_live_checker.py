@@ -22,7 +22,7 @@ from pagedviz.engine.invariants import Violation, check_step
 from pagedviz.engine.live_checker import FULL_UP_TO, LiveChecker
 from pagedviz.engine.live_findings import MAX_MESSAGE
 from pagedviz.engine.live_state import Audited
-from pagedviz.engine.prefix_cache import Entry
+from pagedviz.engine.prefix_entry import Entry
 from pagedviz.engine.profiles import PROFILES
 from pagedviz.engine.scheduler import Scheduler
 from pagedviz.engine.sequence import Sequence

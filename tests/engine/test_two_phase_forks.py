@@ -5,8 +5,9 @@ from __future__ import annotations
 from pagedviz.engine import EngineConfig, SeqId
 from pagedviz.engine.block_manager import BlockManager
 from pagedviz.engine.engine import Engine
+from pagedviz.engine.last_writer_cache import LastWriterCache
 from pagedviz.engine.pages import KvPageConfig, KvPagePool
-from pagedviz.engine.prefix_cache import LastWriterCache, SharedPrefixCache
+from pagedviz.engine.prefix_cache import SharedPrefixCache
 from pagedviz.engine.prefix_hash import PrefixChain
 
 
