@@ -15,8 +15,9 @@ from pagedviz.engine.events import Event
 from pagedviz.engine.rules import RULES
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.state_rules import Finding
-from pagedviz.engine.step_facts import StepFacts, StepStart
+from pagedviz.engine.step_facts import StepFacts
 from pagedviz.engine.step_rules import CheckedStep
+from pagedviz.engine.step_start import StepStart
 
 
 class Violation(NamedTuple):

@@ -25,7 +25,8 @@ from pagedviz.engine.live_findings import (
 )
 from pagedviz.engine.live_state import Audited, LiveState, Roll
 from pagedviz.engine.own_prefixes import OwnPrefixes
-from pagedviz.engine.step_facts import StepFacts, StepStart
+from pagedviz.engine.step_facts import StepFacts
+from pagedviz.engine.step_start import StepStart
 
 # Up to so many pages, every step is checked in full; of twice as many every second step, and so on.
 FULL_UP_TO = 1000

@@ -13,7 +13,8 @@ from pagedviz.engine.prefix_entry import Entry
 from pagedviz.engine.rules import RULES
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.snapshot_builder import build_snapshot
-from pagedviz.engine.step_facts import StepFacts, StepStart
+from pagedviz.engine.step_facts import StepFacts
+from pagedviz.engine.step_start import StepStart
 
 # Some list the tokens of a page, which may be large.
 MAX_MESSAGE = 500

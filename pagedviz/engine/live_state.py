@@ -18,7 +18,7 @@ from pagedviz.engine.scheduler import Scheduler
 from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.sequence_manager import SequenceManager
 from pagedviz.engine.sequence_state import FinishReason
-from pagedviz.engine.step_facts import StepStart
+from pagedviz.engine.step_start import StepStart
 
 
 class Audited(NamedTuple):

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from pagedviz.engine.snapshot import SequenceView, Snapshot
 from pagedviz.engine.state_rules import Finding, first_difference
-from pagedviz.engine.step_facts import StepFacts, StepStart
+from pagedviz.engine.step_facts import StepFacts
+from pagedviz.engine.step_start import StepStart
 
 
 class CheckedStep(NamedTuple):

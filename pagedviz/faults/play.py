@@ -28,7 +28,8 @@ from pagedviz.engine.pages import PoisonedPool
 from pagedviz.engine.profiles import PROFILES
 from pagedviz.engine.sampling import SamplingParams
 from pagedviz.engine.snapshot import SequenceView, Snapshot
-from pagedviz.engine.step_facts import StepFacts, StepStart
+from pagedviz.engine.step_facts import StepFacts
+from pagedviz.engine.step_start import StepStart
 from pagedviz.faults.fault import Part, broken_attention, broken_profile
 from pagedviz.faults.histories import Histories
 from pagedviz.faults.workload import Abort, Ask, Command, Fork, Tokens, Workload
