@@ -40,10 +40,11 @@ from pagedviz.engine.step_breaches import (
     Unplanned,
     Unwritten,
 )
+from pagedviz.engine.step_pages import StepPages
 from pagedviz.engine.step_start import StepStart
 
 
-class StepFacts:
+class StepFacts(StepPages):
     """reads: how many slots the model says that attention has read for each sequence; one that it
     says nothing about has read what it had computed."""
 
@@ -53,6 +54,7 @@ class StepFacts:
         events: Iterable[Emitted],
         reads: Mapping[int, int] | None = None,
     ) -> None:
+        super().__init__(start)
         self.misplanned: list[Scheduled] = []
         self.exhausted: list[LookedUp] = []
         self.overwritten: list[Overwritten] = []
@@ -60,32 +62,16 @@ class StepFacts:
         self.unwritten: list[Unwritten] = []
         self.overread: list[Overread] = []
         self.unplanned: list[Unplanned] = []
-        self.hits: dict[int, int] = {}
-        """page_id -> the sequence that hit it last in this step."""
-        self.evicted: set[int] = set()
-        self.hashes: dict[int, int | None] = {}
-        """Pages handed out or hashed in this step: the hash they have now. An eviction alone does
-        not count: what makes a page lose its hash is that it is handed out again, or that another
-        page takes the hash over."""
         self.has_moved = False
         """Whether anything was scheduled, preempted or released."""
-        self.fills = list(start.fills)
-        """Written slots of each page."""
         self._size = start.block_size
-        self._hashes_before = start.hashes
-        self._tables = dict(start.tables)
-        self._changed: dict[int, list[int]] = {}
-        """Those tables that are no longer those of the start."""
         self._tables_before = start.tables if start.is_right else {}
         self._computed_before = start.computed
-        self._lowered: set[int] = set()
-        """Pages that were emptied in this step, be it to be written again."""
         self._has_forks = start.has_forks
         self._reads = reads or {}
         self._computed = dict(start.computed)
         self._known = dict(start.known)
         self._planned: dict[int, tuple[int, int]] = {}
-        self._evicted_by_hash: dict[int, list[int]] = {}
         # Sequences that wrote and have not attended yet: all K/V of a step are written before any
         # attention reads, so reads count only once something else happens than a write.
         self._readers: list[tuple[int, int]] = []
@@ -158,52 +144,16 @@ class StepFacts:
 
     # ---- pages -----------------------------------------------------------------------------
 
-    def _evicted(self, event: PageEvicted) -> None:
-        self.evicted.add(event.page_id)
-        self.hashes.pop(event.page_id, None)
-        self._evicted_by_hash.setdefault(event.page_hash, []).append(event.page_id)
-
-    def _hashed(self, event: PageHashed) -> None:
-        for page_id in self._evicted_by_hash.pop(event.page_hash, ()):
-            self.hashes.setdefault(page_id, None)
-        self.hashes[event.page_id] = event.page_hash
-
     def _allocated(self, event: PageAllocated) -> None:
         if self._readers or self._sure_readers:
             self._read()
-        self.hashes[event.page_id] = None
-        self._set_fill(event.page_id, 0)
-        self._add_page(event.seq_id, event.logical_index, event.page_id)
-
-    def _shared(self, event: PageShared) -> None:
-        self.hits[event.page_id] = event.seq_id
-        self._add_page(event.seq_id, event.logical_index, event.page_id)
-
-    def _copied(self, event: PageCopied) -> None:
-        self.hashes[event.page_id] = None
-        self._set_fill(event.page_id, min(event.num_slots, self._fill(event.source_id)))
-        pages = self._own_table(event.seq_id)
-        if event.logical_index < len(pages):
-            pages[event.logical_index] = event.page_id
-
-    def _own_table(self, seq_id: int) -> list[int]:
-        """A table that may be changed: those of the start belong to it."""
-        table = self._changed.get(seq_id)
-        if table is None:
-            table = self._changed[seq_id] = [*self._tables.get(seq_id, ())]
-            self._tables[seq_id] = table
-        return table
-
-    def _add_page(self, seq_id: int, index: int, page_id: int) -> None:
-        self._own_table(seq_id).insert(index, page_id)
+        super()._allocated(event)
 
     def _released(self, event: PageReleased) -> None:
         if self._readers or self._sure_readers:
             self._read()
         self.has_moved = True
-        del self._own_table(event.seq_id)[-1:]
-        if event.ref_count == 0 and self.hash_now(event.page_id) is None:
-            self._set_fill(event.page_id, 0)
+        super()._released(event)
 
     # ---- sequences -------------------------------------------------------------------------
 
@@ -310,20 +260,6 @@ class StepFacts:
             fill = 0 if page_id is None else self._fill(page_id)
             if fill < needed:
                 self.unwritten.append(Unwritten(seq_id, index, page_id, needed, fill))
-
-    def _fill(self, page_id: int) -> int:
-        return self.fills[page_id] if 0 <= page_id < len(self.fills) else 0
-
-    def _set_fill(self, page_id: int, fill: int) -> None:
-        if 0 <= page_id < len(self.fills):  # rule 3 is about pages that do not exist
-            if fill < self.fills[page_id]:
-                self._lowered.add(page_id)
-            self.fills[page_id] = fill
-
-    def hash_now(self, page_id: int) -> int | None:
-        if page_id in self.hashes:
-            return self.hashes[page_id]
-        return self._hashes_before.get(page_id)
 
 
 _FOLDS: dict[type[Any], Callable[[StepFacts, Any], None]] = {
