@@ -1,10 +1,11 @@
 """The paged-KV engine: pages, page tables, prefix cache, sequences, scheduler, events."""
 
-from pagedviz.engine.block_manager import BlockManager, BlockManagerConfig
+from pagedviz.engine.block_manager import BlockManager
 from pagedviz.engine.commit import StepOutcome
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.engine import Engine
 from pagedviz.engine.errors import PagedVizError
+from pagedviz.engine.holding import BlockManagerConfig
 from pagedviz.engine.ids import AdapterKey, PageId, SeqId
 from pagedviz.engine.page_table import PageTable
 from pagedviz.engine.pages import KvPage, KvPageConfig, KvPagePool

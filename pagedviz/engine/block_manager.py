@@ -7,9 +7,7 @@ from numpy.typing import NDArray
 
 from pagedviz.engine.errors import OutOfPages, PageIsHashed, PositionGap
 from pagedviz.engine.ids import PageId, SeqId
-from pagedviz.engine.page_owners import BlockManagerConfig, PageOwners
-
-__all__ = ["BlockManager", "BlockManagerConfig"]
+from pagedviz.engine.page_owners import PageOwners
 
 
 class BlockManager(PageOwners):

@@ -14,12 +14,12 @@ from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
 
 from pagedviz.engine.beams import BeamSearch
-from pagedviz.engine.block_manager import BlockManagerConfig
 from pagedviz.engine.commit import Commit, StepOutcome
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.errors import EngineFailed, IllegalTransition
 from pagedviz.engine.events import Emit, InvariantViolated, SequenceSubmitted
 from pagedviz.engine.execution import Execution
+from pagedviz.engine.holding import BlockManagerConfig
 from pagedviz.engine.host_pool import HostPool
 from pagedviz.engine.ids import AdapterKey, SeqId
 from pagedviz.engine.language_model import LanguageModel

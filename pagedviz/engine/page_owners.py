@@ -14,9 +14,7 @@ hold it; a call either happens whole or raises and has changed nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from pagedviz.engine.config import check_int
 from pagedviz.engine.errors import (
     MaxPagesExceeded,
     MaxSequencesExceeded,
@@ -33,39 +31,13 @@ from pagedviz.engine.events import (
     PageReleased,
     PageShared,
 )
+from pagedviz.engine.holding import BlockManagerConfig, Holding
 from pagedviz.engine.ids import PageId, SeqId
 from pagedviz.engine.page_table import PageTable
 from pagedviz.engine.pages import KvPagePool
 from pagedviz.engine.prefix_cache import NoPrefixCache, SharedPrefixCache
 from pagedviz.engine.prefix_entry import Entry
 from pagedviz.engine.prefix_hash import PrefixChain, extend_together
-
-
-@dataclass(frozen=True, slots=True)
-class BlockManagerConfig:
-    """Limits of a block manager; None = limited by the pool alone."""
-
-    max_sequences: int | None = 64
-    max_pages_per_seq: int | None = 128
-
-    def __post_init__(self) -> None:
-        for name in ("max_sequences", "max_pages_per_seq"):
-            if getattr(self, name) is not None:
-                check_int(name, getattr(self, name), 1)
-
-
-class _Holding:
-    """What one sequence holds: its table, its hashes, and its pages' cache entries."""
-
-    __slots__ = ("chain", "entries", "num_hashed", "seq_id", "table")
-
-    def __init__(self, seq_id: SeqId, table: PageTable, chain: PrefixChain | None) -> None:
-        self.seq_id = seq_id
-        self.table = table
-        self.chain = chain
-        self.entries: list[Entry] = []
-        # Pages that had their turn to be hashed; more than entries only after a hash collision.
-        self.num_hashed = 0
 
 
 class PageOwners:
@@ -83,7 +55,7 @@ class PageOwners:
         self.cache = cache if cache is not None else NoPrefixCache(pool.config.block_size)
         pool.is_findable = self.cache.__contains__
         self._emit = emit
-        self._holdings: dict[SeqId, _Holding] = {}
+        self._holdings: dict[SeqId, Holding] = {}
         self._block_size = pool.config.block_size
 
     # ---- registering ---------------------------------------------------------------------
@@ -100,7 +72,7 @@ class PageOwners:
         if limit is not None and len(self._holdings) >= limit:
             raise MaxSequencesExceeded(limit)
         table = PageTable(self._block_size)
-        self._holdings[seq_id] = _Holding(seq_id, table, chain)
+        self._holdings[seq_id] = Holding(seq_id, table, chain)
         return table
 
     def unregister(self, seq_id: SeqId) -> PageTable:
@@ -125,7 +97,7 @@ class PageOwners:
         except KeyError as error:
             raise SequenceNotFound(error.args[0]) from None
 
-    def _holding(self, seq_id: SeqId) -> _Holding:
+    def _holding(self, seq_id: SeqId) -> Holding:
         holding = self._holdings.get(seq_id)
         if holding is None:
             raise SequenceNotFound(seq_id)
@@ -218,7 +190,7 @@ class PageOwners:
                 )
             )
 
-    def _note_next_turn(self, holding: _Holding) -> None:
+    def _note_next_turn(self, holding: Holding) -> None:
         table = holding.table
         table.quiet_until = len(table.page_ids) * self._block_size
         if holding.chain is not None:
@@ -227,7 +199,7 @@ class PageOwners:
             if table.quiet_until >= next_full:
                 table.quiet_until = next_full - 1
 
-    def _extend(self, holding: _Holding, hits: Sequence[Entry], num_new: int) -> None:
+    def _extend(self, holding: Holding, hits: Sequence[Entry], num_new: int) -> None:
         """Put the hits and then new pages behind those that a sequence holds."""
         # Hits leave the queue before it is popped, or a page could evict its own prefix.
         if hits:
@@ -239,7 +211,7 @@ class PageOwners:
         ref_counts = self.pool.ref_counts
         return [ref_counts[next(iter(entry.page_ids))] for entry in hits].count(0)
 
-    def _take_hits(self, seq_id: SeqId, holding: _Holding, hits: Sequence[Entry]) -> None:
+    def _take_hits(self, seq_id: SeqId, holding: Holding, hits: Sequence[Entry]) -> None:
         pool, table, emit = self.pool, holding.table, self._emit
         queue, ref_counts = pool.queue, pool.ref_counts
         assert not table.page_ids
@@ -279,7 +251,7 @@ class PageOwners:
         before any attention of that layer reads.
         """
         size, add_page, emit = self._block_size, self.cache.add_page, self._emit
-        ready: list[tuple[_Holding, PrefixChain, int]] = []
+        ready: list[tuple[Holding, PrefixChain, int]] = []
         for seq_id, num_tokens in covered:
             holding = self._holdings[seq_id]
             num_full = num_tokens // size

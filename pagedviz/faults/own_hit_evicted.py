@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pagedviz.engine.block_manager import BlockManager
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.events import PageShared
-from pagedviz.engine.page_owners import PageOwners, _Holding
+from pagedviz.engine.holding import Holding
+from pagedviz.engine.page_owners import PageOwners
 from pagedviz.engine.prefix_entry import Entry
 from pagedviz.faults.fault import Fault
 from pagedviz.faults.stories import LILY, TOM
@@ -15,7 +16,7 @@ from pagedviz.faults.workload import Ask, Workload, spelled
 
 
 class PopsBeforeItHolds(BlockManager):
-    def _extend(self, holding: _Holding, hits: Sequence[Entry], num_new: int) -> None:
+    def _extend(self, holding: Holding, hits: Sequence[Entry], num_new: int) -> None:
         pool, table = self.pool, holding.table
         hit_ids = [entry.oldest_page for entry in hits]
         for page_id in hit_ids:

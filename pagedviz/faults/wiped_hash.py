@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from pagedviz.engine.block_manager import BlockManager
 from pagedviz.engine.config import EngineConfig
+from pagedviz.engine.holding import Holding
 from pagedviz.engine.ids import SeqId
-from pagedviz.engine.page_owners import PageOwners, _Holding
+from pagedviz.engine.page_owners import PageOwners
 from pagedviz.engine.prefix_entry import Entry
 from pagedviz.faults.fault import Fault
 from pagedviz.faults.stories import LILY
@@ -15,7 +16,7 @@ from pagedviz.faults.workload import Ask, Workload, spelled
 
 
 class WipesRevivedPages(BlockManager):
-    def _take_hits(self, seq_id: SeqId, holding: _Holding, hits: Sequence[Entry]) -> None:
+    def _take_hits(self, seq_id: SeqId, holding: Holding, hits: Sequence[Entry]) -> None:
         super()._take_hits(seq_id, holding, hits)
         for page_id in holding.table:
             # Wrong: taken out of the queue like a page for new content, and reset like one.
