@@ -23,8 +23,8 @@ from pagedviz.engine import (
 from pagedviz.engine.pages import KvPageConfig
 from pagedviz.engine.prefix_cache import SharedPrefixCache
 from pagedviz.engine.prefix_hash import PrefixChain
+from pagedviz.trace.header import TraceHeader
 from pagedviz.trace.recorder import Recorder
-from pagedviz.trace.trace import TraceHeader
 
 NUM_SEQUENCES, NUM_PROMPT, NUM_STEPS, BLOCK_SIZE = 256, 512, 256, 16
 

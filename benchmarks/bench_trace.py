@@ -21,9 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.engine import Engine
 from pagedviz.trace.codec import dumps, loads
+from pagedviz.trace.header import TraceHeader
 from pagedviz.trace.queries import occupancy, phases
 from pagedviz.trace.recorder import Recorder
-from pagedviz.trace.trace import Trace, TraceHeader
+from pagedviz.trace.trace import Trace
 
 NUM_PAGES = 64
 BLOCK_SIZE = 8

@@ -19,8 +19,9 @@ from pagedviz.cli.trace_commands import ranges
 from pagedviz.engine import Engine, EngineConfig
 from pagedviz.scenarios import load_scenario, load_workload, replay, scenario_names
 from pagedviz.trace.codec import read_trace, write_trace
+from pagedviz.trace.header import TraceHeader
 from pagedviz.trace.recorder import Recorder
-from pagedviz.trace.trace import Trace, TraceHeader
+from pagedviz.trace.trace import Trace
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -24,8 +24,9 @@ from pagedviz.engine.requests import check_forks, check_token_ids
 from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.sub_batches import check_adapter
 from pagedviz.scenarios.scenario import Request, Scenario
+from pagedviz.trace.header import KvShape, TraceHeader
 from pagedviz.trace.recorder import Recorder
-from pagedviz.trace.trace import KvShape, Trace, TraceHeader
+from pagedviz.trace.trace import Trace
 
 # A pool is allocated whole when a run starts; a typing slip in the sidebar must not take it all.
 MAX_POOL_BYTES = 1 << 30

@@ -14,7 +14,7 @@ from typing import Any
 
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.errors import ConfigError
-from pagedviz.trace.trace import TraceHeader
+from pagedviz.trace.header import TraceHeader
 
 WHAT_IF = "what_if"
 LIMITS = ("max_tokens_per_step", "chunk_size")

@@ -24,10 +24,12 @@ from zlib import crc32
 from pagedviz.engine.errors import TraceFormatError
 from pagedviz.engine.state_hash import state_hash, state_hash_hex
 from pagedviz.trace.event_codec import MAX_KNOWN_TOKENS, EventCodec
+from pagedviz.trace.header import Bookmark
 from pagedviz.trace.header_codec import read_header, write_header
 from pagedviz.trace.json_values import check_number, check_token, parse_json, show
+from pagedviz.trace.packed import Candidates
 from pagedviz.trace.recorder import LOGPROB_DECIMALS
-from pagedviz.trace.trace import Bookmark, Candidates, StepRecord, Trace
+from pagedviz.trace.trace import StepRecord, Trace
 
 _BYTES_PER_EVENT = 35
 MAX_BYTES = 200_000_000

@@ -11,6 +11,7 @@ from typing import Any
 
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.errors import ConfigError, TraceFormatError
+from pagedviz.trace.header import Bookmark, KvShape, TraceHeader
 from pagedviz.trace.json_values import (
     check_count,
     check_name,
@@ -19,7 +20,6 @@ from pagedviz.trace.json_values import (
     check_text,
     show,
 )
-from pagedviz.trace.trace import Bookmark, KvShape, TraceHeader
 
 FORMAT = "pagedviz-trace"
 FORMAT_VERSION = 1

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pagedviz.engine.events import Emit, Emitted
-from pagedviz.trace.trace import Candidates, Trace, TraceHeader
+from pagedviz.trace.header import TraceHeader
+from pagedviz.trace.packed import Candidates
+from pagedviz.trace.trace import Trace
 
 LOGPROB_DECIMALS = 4
 

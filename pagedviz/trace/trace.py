@@ -15,15 +15,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from threading import RLock
 from typing import Any, NamedTuple
 
-from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.errors import MomentNotFound, TraceFormatError
 from pagedviz.engine.events import Emitted, Event
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.state_hash import state_hash, updated_state_hash
+from pagedviz.trace.header import TraceHeader
 from pagedviz.trace.packed import (
     Candidates,
     PackedStep,
@@ -38,54 +37,6 @@ INDEX_EVERY = 32
 # A snapshot of a large pool waits for more events than 32 steps may bring: one per this many items
 # that it does not share with the one before. It bounds the index at some 64 bytes an event.
 _ITEMS_PER_EVENT = 8
-
-__all__ = ["Candidates", "FoldedStep", "KvShape", "Moment", "StepRecord", "Trace", "TraceHeader"]
-
-
-class KvShape(NamedTuple):
-    """What one token costs: 2 * num_layers * num_kv_heads * head_dim * dtype_bytes bytes."""
-
-    num_layers: int
-    num_kv_heads: int
-    head_dim: int
-    dtype_bytes: int | None = None
-
-
-class Bookmark(NamedTuple):
-    """A moment that somebody gave a name; step and event as in Moment."""
-
-    step: int
-    event: int | None
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class TraceHeader:
-    """What a trace says about the run as a whole; a foreign one may know the first two only.
-
-    settings: the engine's. scenario_settings: what differed from the named scenario, as JSON
-    values. model: a name to show. kv: shape of the cache. bookmarks: of whoever saved the file.
-    """
-
-    num_pages: int
-    block_size: int
-    producer: str = "unknown"
-    settings: EngineConfig | None = None
-    scenario: str | None = None
-    scenario_settings: Mapping[str, Any] | None = None
-    model: str | None = None
-    kv: KvShape | None = None
-    bookmarks: tuple[Bookmark, ...] = ()
-
-    def __post_init__(self) -> None:
-        settings = self.settings
-        if settings is None:
-            EngineConfig(num_pages=self.num_pages, block_size=self.block_size)
-        elif (settings.num_pages, settings.block_size) != (self.num_pages, self.block_size):
-            raise TraceFormatError(
-                f"the header says {self.num_pages} pages of {self.block_size} slots, its settings "
-                f"{settings.num_pages} pages of {settings.block_size}"
-            )
 
 
 class StepRecord(NamedTuple):

@@ -9,8 +9,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pagedviz.trace.header import Bookmark
 from pagedviz.trace.header_codec import MAX_BOOKMARK_NAME, MAX_BOOKMARKS
-from pagedviz.trace.trace import Bookmark, Moment, Trace
+from pagedviz.trace.trace import Moment, Trace
 
 
 def moment_of(trace: Trace, step: Any, event: Any) -> Moment | None:

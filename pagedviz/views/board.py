@@ -10,8 +10,9 @@ from typing import NamedTuple
 from pagedviz.engine.events import SequenceScheduled, TokenSampled
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.trace.changed_limits import settings_at
+from pagedviz.trace.packed import Candidates
 from pagedviz.trace.reducer import Reducer
-from pagedviz.trace.trace import Candidates, Moment, Trace
+from pagedviz.trace.trace import Moment, Trace
 from pagedviz.views.context import Context
 from pagedviz.views.focus import Focus, focus
 from pagedviz.views.pool_map import PoolMap, pool_map

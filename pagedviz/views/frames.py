@@ -45,7 +45,8 @@ from pagedviz.engine.events import (
     TokenSampled,
 )
 from pagedviz.engine.snapshot import Snapshot
-from pagedviz.trace.trace import Candidates, Trace
+from pagedviz.trace.packed import Candidates
+from pagedviz.trace.trace import Trace
 from pagedviz.views.context import Context
 from pagedviz.views.links import Change, Value
 from pagedviz.views.patches import FieldTracker

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pagedviz.trace.header import KvShape
 from pagedviz.trace.queries import host_pool, occupancy
-from pagedviz.trace.trace import KvShape, Moment, Trace
+from pagedviz.trace.trace import Moment, Trace
 from pagedviz.views.words import count
 
 _FLOAT32 = 4

@@ -15,7 +15,8 @@ from pagedviz.engine.events import SequenceSubmitted
 from pagedviz.model import load_tiny
 from pagedviz.scenarios import ScenarioRun, load_scenario
 from pagedviz.trace.codec import dumps, loads
-from pagedviz.trace.trace import Bookmark, Trace
+from pagedviz.trace.header import Bookmark
+from pagedviz.trace.trace import Trace
 from tests.browser.test_screens import ALL, PATIENCE, SCREENS, go_to, open_screen, settled, upload
 
 EVIL = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"

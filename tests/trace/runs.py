@@ -8,8 +8,9 @@ from typing import NamedTuple
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.engine import Engine
 from pagedviz.engine.snapshot import Snapshot
+from pagedviz.trace.header import KvShape, TraceHeader
 from pagedviz.trace.recorder import Recorder
-from pagedviz.trace.trace import KvShape, Trace, TraceHeader
+from pagedviz.trace.trace import Trace
 
 
 class Run(NamedTuple):

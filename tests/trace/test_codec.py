@@ -30,8 +30,9 @@ from pagedviz.engine.events import (
 from pagedviz.trace import codec as codec_module
 from pagedviz.trace.codec import ReadLimits, dumps, loads, read_trace, write_trace
 from pagedviz.trace.costs import hit_rate, preemption_cost
+from pagedviz.trace.header import Bookmark, TraceHeader
 from pagedviz.trace.queries import occupancy, phases
-from pagedviz.trace.trace import Bookmark, StepRecord, Trace, TraceHeader
+from pagedviz.trace.trace import StepRecord, Trace
 from tests.trace.runs import bookkeeping_run
 
 

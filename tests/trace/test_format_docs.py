@@ -21,7 +21,8 @@ from pagedviz.trace import codec, header_codec, json_values
 from pagedviz.trace.codec import dumps, loads
 from pagedviz.trace.event_codec import MAX_KNOWN_TOKENS
 from pagedviz.trace.event_format import FORMAT, ROW_TYPES, AllWritten, Turn
-from pagedviz.trace.trace import Bookmark, StepRecord, Trace, TraceHeader
+from pagedviz.trace.header import Bookmark, TraceHeader
+from pagedviz.trace.trace import StepRecord, Trace
 from tests.trace.runs import bookkeeping_run
 from tests.trace.test_codec import ODD
 

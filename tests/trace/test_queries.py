@@ -31,8 +31,9 @@ from pagedviz.trace.costs import (
     preemption_cost,
     resumes,
 )
+from pagedviz.trace.header import TraceHeader
 from pagedviz.trace.queries import Phase, host_pool, last_tables, occupancy, page_history, phases
-from pagedviz.trace.trace import Moment, StepRecord, Trace, TraceHeader
+from pagedviz.trace.trace import Moment, StepRecord, Trace
 from tests.trace.runs import bookkeeping_run
 
 

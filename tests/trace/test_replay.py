@@ -17,9 +17,10 @@ from pagedviz.model import LanguageModel, dense_logits, load_adapter, load_model
 from pagedviz.trace import replay as replay_module
 from pagedviz.trace.attention_tap import AttentionTap
 from pagedviz.trace.changed_limits import settings_at
+from pagedviz.trace.header import TraceHeader
 from pagedviz.trace.recorder import Recorder
 from pagedviz.trace.replay import Replay, last_computed
-from pagedviz.trace.trace import Moment, StepRecord, Trace, TraceHeader
+from pagedviz.trace.trace import Moment, StepRecord, Trace
 from tests.trace.runs import bookkeeping_run
 
 MODEL = Path(__file__).resolve().parents[1] / "data" / "models" / "llama"

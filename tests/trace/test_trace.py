@@ -6,7 +6,8 @@ import pytest
 
 from pagedviz.engine.errors import MomentNotFound, TraceFormatError
 from pagedviz.engine.events import PageAllocated, SequenceSubmitted, TokenSampled
-from pagedviz.trace.trace import Moment, StepRecord, Trace, TraceHeader
+from pagedviz.trace.header import TraceHeader
+from pagedviz.trace.trace import Moment, StepRecord, Trace
 from tests.folding import every_state
 from tests.trace.runs import Run, bookkeeping_run
 

@@ -15,10 +15,11 @@ from pagedviz.engine.engine import Engine
 from pagedviz.engine.errors import ConfigError, MomentNotFound
 from pagedviz.engine.sampling import SamplingParams
 from pagedviz.model import LanguageModel, dense_logits, load_adapter, load_model
+from pagedviz.trace.header import TraceHeader
 from pagedviz.trace.recorder import Recorder
 from pagedviz.trace.replay import Replay
 from pagedviz.trace.step_logits import StepLogits, step_logits
-from pagedviz.trace.trace import Trace, TraceHeader
+from pagedviz.trace.trace import Trace
 from pagedviz.trace.truth import (
     TRUTH_RULE,
     Dense,

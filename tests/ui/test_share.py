@@ -10,7 +10,8 @@ from pagedviz.engine.state_hash import format_state_hash
 from pagedviz.scenarios import ScenarioRun, load_scenario, scenario_names
 from pagedviz.trace import codec
 from pagedviz.trace.codec import dumps
-from pagedviz.trace.trace import Bookmark, Trace
+from pagedviz.trace.header import Bookmark
+from pagedviz.trace.trace import Trace
 from pagedviz.ui import session
 from pagedviz.ui.board import board_assets
 from pagedviz.ui.bookmarks import read_bookmarks

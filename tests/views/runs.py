@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from pagedviz.engine.config import EngineConfig
 from pagedviz.engine.engine import Engine
+from pagedviz.trace.header import TraceHeader
 from pagedviz.trace.recorder import Recorder
-from pagedviz.trace.trace import Trace, TraceHeader
+from pagedviz.trace.trace import Trace
 
 TEXT = "Once upon a time there was a shy girl named Lily . She had red blue kite drum"
 WORDS = TEXT.split()

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pagedviz.trace.trace import KvShape, Moment, Trace, TraceHeader
+from pagedviz.trace.header import KvShape, TraceHeader
+from pagedviz.trace.trace import Moment, Trace
 from pagedviz.views.memory import (
     Amount,
     memory_now,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pagedviz.model import LanguageModel
-from pagedviz.trace.trace import KvShape
+from pagedviz.trace.header import KvShape
 from pagedviz.ui.panel_drawing import draw_amounts, draw_table, draw_tokens
 from pagedviz.ui.runs import MODEL_NAME, bundled_model
 from pagedviz.ui.screen_frame import draw_frame
