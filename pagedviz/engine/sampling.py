@@ -7,6 +7,7 @@ temperature.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -72,7 +73,8 @@ def uniform_draw(seed: int, output_index: int) -> float:
 def candidate_probabilities(
     logits: NDArray[np.floating], params: SamplingParams
 ) -> NDArray[np.float64]:
-    """[vocab] probabilities after temperature, top-k, top-p and min-p; they sum to 1.
+    """[vocab] probabilities after temperature, top-k, top-p and min-p; they sum to 1. The best of
+    the logits must be finite.
 
     Ties at a cut are broken by the lower token id.
     """
@@ -105,9 +107,14 @@ def top_logprobs(logits: NDArray[np.floating], count: int) -> tuple[tuple[int, f
 def sample_token(
     logits: NDArray[np.floating], params: SamplingParams, output_index: int
 ) -> SampledToken:
-    """Pick output token `output_index` of a sequence from its logits, [vocab]."""
+    """Pick output token `output_index` of a sequence from its logits, [vocab].
+
+    Logits with NaN, from a page that was read before it was written, have no probabilities to draw
+    by: the token is then the one that greedy takes too, the first NaN. It is one that the model
+    knows, so the run goes on for rule 8 to show where it went wrong.
+    """
     candidates = top_logprobs(logits, params.num_logprobs)
-    if params.temperature == 0:
+    if params.temperature == 0 or not math.isfinite(logits.max()):
         return SampledToken(int(np.argmax(logits)), candidates)
     probabilities = candidate_probabilities(logits, params)
     # Summed in order of token id, not of probability: rounding noise that swaps two neighbours in

@@ -127,6 +127,17 @@ def test_top_p_comes_before_min_p() -> None:
     assert candidates(logits, params) == [0.5056, 0.4944, 0]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("params", [SamplingParams(), SamplingParams(temperature=1, top_k=2)])
+@pytest.mark.parametrize(("bad", "token_id"), [([0, 1, 2, 3], 0), ([2, 3], 2)])
+def test_logits_with_nan_give_a_token_that_the_model_knows(
+    params: SamplingParams, bad: list[int], token_id: int
+) -> None:
+    logits = logits_of(0.1, 0.2, 0.3, 0.4)
+    logits[bad] = math.nan
+    assert sample_token(logits, params, 0).token_id == token_id
+
+
 @pytest.mark.parametrize("draw", [0.0, 1 - 2**-53])
 def test_a_filtered_token_is_never_drawn(monkeypatch: pytest.MonkeyPatch, draw: float) -> None:
     monkeypatch.setattr(sampling, "uniform_draw", lambda seed, output_index: draw)

@@ -134,6 +134,7 @@ def test_a_sweep_says_the_same_as_the_steps_asked_for_one_by_one(
             assert truth.is_ok and single.is_ok
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("poison", [1.5, float("nan")])
 def test_a_slot_that_holds_something_else_is_a_violation(
     model: LanguageModel, dense: Dense, poison: float
