@@ -152,10 +152,15 @@ def main() -> None:
         )
         print_kinds(live)
     model = load_tiny()
+    of_all: list[tuple[str, float]] = []
     for name in scenario_names():
         config = load_scenario(name).engine
         print(f"  scenario {name}, {config.num_pages} pages of {config.block_size}")
-        print_kinds(scenario_costs_us(name, model))
+        steps = scenario_costs_us(name, model)
+        print_kinds(steps)
+        of_all += steps
+    print("  all scenarios")
+    print_kinds(of_all)
 
 
 if __name__ == "__main__":
