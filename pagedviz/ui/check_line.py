@@ -1,6 +1,8 @@
-"""One quiet line under the board: what the live check of the rules did while the run was recorded.
+"""One quiet line under the board: what the live check of the rules did while the run was recorded,
+and why there is no more of it.
 
-Invariant: it has the same height whatever it says; a time on it was measured on this machine.
+Invariant: what it says does not depend on the moment, so it moves nothing while somebody steps; a
+time on it was measured on this machine.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import streamlit as st
 
 from pagedviz.ui import session
 from pagedviz.ui.recording import Checked
+from pagedviz.ui.runs import RecordedRun
 from pagedviz.ui.session import View
 from pagedviz.views.rules import rule_name
 from pagedviz.views.violations import Broken, first_violation
@@ -22,7 +25,7 @@ def draw_check_line(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="checkline"):
         st.html(
             f'<div class="panel checked" data-testid="checked">'
-            f"<p>{check_words(run.checked, run.trace.num_steps, broken)}</p></div>",
+            f"<p>{check_words(run.checked, run.trace.num_steps, broken, _ended(run))}</p></div>",
             width="content",
         )
         if broken is not None:
@@ -65,8 +68,24 @@ def _toggled() -> None:
     session.check_rules(session.field("check rules"))
 
 
-def check_words(checked: Checked | None, num_steps: int, broken: Broken | None) -> str:
-    """The line as HTML."""
+def _ended(run: RecordedRun) -> str | None:
+    # Of one that was stopped the title row tells, beside the way to go on.
+    return None if run.can_go_on else run.ended
+
+
+def check_words(
+    checked: Checked | None, num_steps: int, broken: Broken | None, ended: str | None = None
+) -> str:
+    """The line as HTML. ended: why the recording stopped before everything had finished."""
+    words = _checked(checked, num_steps, broken, has_ended=ended is not None)
+    if ended is None:
+        return words
+    return f'{words} \u00b7 <span data-testid="ended">{escape(ended)}</span>'
+
+
+def _checked(
+    checked: Checked | None, num_steps: int, broken: Broken | None, *, has_ended: bool
+) -> str:
     if broken is not None:
         name = escape(rule_name(broken.event.rule))
         found = f"<b>Rule {broken.event.rule} is broken</b> ({name})"
@@ -83,10 +102,8 @@ def check_words(checked: Checked | None, num_steps: int, broken: Broken | None) 
         return found
     parts = [found]
     if checked.mean_us is not None and checked.last_us is not None:
-        parts.append(
-            f"{checked.mean_us:.0f} \u00b5s a step on average, {checked.last_us:.0f} \u00b5s the "
-            "newest"
-        )
+        newest = "" if has_ended else f", {checked.last_us:.0f} \u00b5s the newest"
+        parts.append(f"{checked.mean_us:.0f} \u00b5s a step on average{newest}")
     if checked.coverage != "full":
         parts.append(f"a pool this big is checked in {checked.coverage}")
     elif checked.num_steps < num_steps and broken is None:

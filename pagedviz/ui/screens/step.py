@@ -16,13 +16,11 @@ from pagedviz.ui.board import draw_board
 from pagedviz.ui.charts import draw_charts
 from pagedviz.ui.check_line import check_chip, draw_check_line
 from pagedviz.ui.frame import frame_style, presenter_style
-from pagedviz.ui.markdown import plain
 from pagedviz.ui.messages import draw_messages
 from pagedviz.ui.panel_style import panel_style
 from pagedviz.ui.panels import draw_panels
 from pagedviz.ui.runs import RunKey
 from pagedviz.ui.screen_frame import current_theme
-from pagedviz.ui.session import View
 from pagedviz.ui.setup import draw_setup
 from pagedviz.ui.title_row import draw_title_row
 from pagedviz.ui.violation_panel import draw_violation
@@ -59,12 +57,6 @@ def _draw_moment(key: RunKey, is_growing: bool) -> None:
         return
     draw_check_line(view)
     draw_violation(view, theme)
-    _ended(view)
     if view.looking.shows_charts:
         draw_charts(view, theme)
     draw_panels(view, theme)
-
-
-def _ended(view: View) -> None:
-    if view.run.ended is not None and view.moment.step == view.run.trace.num_steps - 1:
-        st.info(plain(view.run.ended))
