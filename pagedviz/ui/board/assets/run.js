@@ -91,6 +91,12 @@ export class Run {
     return event === null ? this.starts[step + 1] : this.starts[step] + event;
   }
 
+  // How much of the run lies before a moment: event e of n is at e/n of its step.
+  share({ step, event }) {
+    const total = this.numEvents(step);
+    return (step + (event === null || !total ? 1 : event / total)) / this.numSteps;
+  }
+
   // ---- what is known of an event, numbered from 1 in its step ---------------------------------
 
   event(step, number) {
