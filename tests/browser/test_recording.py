@@ -70,6 +70,30 @@ def test_recording_ahead_is_shown_and_stops_when_told(page: Page, app_url: str) 
     expect(board(page)).to_have_attribute("data-step", str(int(last[1]) + 5), timeout=SLOW)
 
 
+def test_run_until_goes_on_as_more_is_recorded(page: Page, app_url: str) -> None:
+    late = {"prompt": "Once upon a time", "max_new_tokens": 3, "arrival_step": 1200}
+    link = {"requests": json.dumps({"late": late})}
+    root = open_link(page, app_url, scenario="growing", step="60", **link)
+    page.get_by_test_id("until").select_option("finish")
+    page.keyboard.press("n")
+    # Many chunks are asked for on the way, and only the last one asked for is sent.
+    expect(root).to_have_attribute("data-step", re.compile(r"^12\d\d$"), timeout=2 * SLOW)
+    expect(page.get_by_test_id("sentence")).to_contain_text("finished")
+    page.keyboard.press("n")
+    expect(page.locator(".board .status")).to_have_text("No finish after this moment")
+
+
+def test_another_command_ends_a_run_until(page: Page, app_url: str) -> None:
+    root = open_link(page, app_url, scenario="growing", step="60", **too_late(6))
+    page.get_by_test_id("until").select_option("preemption")
+    page.keyboard.press("n")
+    page.keyboard.press("ArrowLeft")
+    expect(root).to_have_attribute("data-step", "59")
+    expect(page.get_by_text("Recording ahead")).to_have_count(0, timeout=2 * SLOW)
+    expect(page.locator(".board .status")).to_have_text("")
+    expect(root).to_have_attribute("data-step", "59")
+
+
 def test_the_limit_is_said_and_moves_nothing(page: Page, app_url: str) -> None:
     link = too_late(5)
     root = open_link(page, app_url, scenario="growing", step="3", **link)

@@ -1,7 +1,8 @@
 // The play-head of a board: where commands take it, when it plays, and where it has to stop.
 //
 // It stands at `target` at once and shows it when its chunk is there; `shown` is what was shown last.
-// Where it has rested for a while is told once. Presses beyond what is recorded by now are owed.
+// Where it has rested for a while is told once. Presses beyond what is recorded by now are owed, and
+// so is a run until that has come to the end of it; any other command takes its place.
 
 import { Supply } from "./supply.js";
 import * as time from "./time.js";
@@ -39,6 +40,7 @@ export class PlayHead {
     const presses = this.owed;
     this.owed = [];
     presses.forEach((byEvent) => this.#forward(byEvent));
+    this.goOn?.();
   }
 
   // ---- commands -------------------------------------------------------------------------------
@@ -58,7 +60,7 @@ export class PlayHead {
   }
 
   forward(byEvent) {
-    this.player.stop();
+    this.#interrupt();
     this.#forward(byEvent);
   }
 
@@ -67,6 +69,7 @@ export class PlayHead {
       this.player.stop();
       return this.#stopped();
     }
+    this.#interrupt();
     if (time.forward(this.run, this.target, this.byEvent) === undefined) this.#move(time.first(this.byEvent));
     this.player.start();
     return this.tell.playing();
@@ -74,7 +77,8 @@ export class PlayHead {
 
   // kind, watched: as conditionOf takes them, or kind "tick".
   async until(direction, kind, watched) {
-    this.player.stop();
+    this.#interrupt();
+    this.owed = [];
     const { run } = this;
     const asked = (this.asked = {});
     const found =
@@ -85,9 +89,12 @@ export class PlayHead {
     const halt = direction > 0 ? time.halt(run, this.target, found ?? time.last(run)) : undefined;
     if (halt) this.#halt(halt);
     else if (found) this.go(found);
+    else if (direction < 0) this.tell.say(`No ${wordOf(kind)} before this moment`);
+    else if (run.overview.is_complete) this.tell.say(`No ${wordOf(kind)} after this moment`);
     else {
-      if (direction > 0) this.supply.askMore();
-      this.tell.say(`No ${wordOf(kind)} ${direction > 0 ? "after" : "before"} this moment${this.#soFar(direction)}`);
+      this.goOn = () => this.until(direction, kind, watched);
+      this.supply.askMore();
+      this.tell.say(`No ${wordOf(kind)} after this moment so far: looking on as more is recorded`);
     }
   }
 
@@ -118,8 +125,14 @@ export class PlayHead {
     return true;
   }
 
-  #pressed(moment) {
+  // Of one command at a time.
+  #interrupt() {
     this.player.stop();
+    this.asked = this.goOn = undefined;
+  }
+
+  #pressed(moment) {
+    this.#interrupt();
     this.owed = [];
     this.#move(moment);
   }
@@ -165,9 +178,5 @@ export class PlayHead {
   #stopped() {
     this.#rest();
     this.tell.playing();
-  }
-
-  #soFar(direction) {
-    return direction < 0 || this.run.overview.is_complete ? "" : " so far: more is being recorded";
   }
 }

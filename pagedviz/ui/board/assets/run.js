@@ -71,6 +71,11 @@ export class Run {
     });
   }
 
+  // A chunk that somebody waits for; undefined if nobody does.
+  awaited() {
+    return this.waiting.keys().next().value;
+  }
+
   // The first chunk not there of those that somebody at `number` may step into soon; undefined if
   // all are.
   missing(number) {

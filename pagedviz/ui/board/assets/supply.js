@@ -29,6 +29,9 @@ export class Supply {
   // Ask for what is not there yet, while nobody steps.
   askAhead() {
     clearTimeout(this.idleTimer);
+    // Only the later one of two requests is answered, so what somebody waits for is asked for again.
+    const awaited = this.run.awaited();
+    if (awaited !== undefined) return this.calls.want(awaited);
     const number = this.run.missing(this.run.chunkNumber(this.step));
     if (number === undefined) return;
     const still = performance.now() - (this.movedAt ?? 0);
