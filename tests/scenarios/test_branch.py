@@ -13,9 +13,11 @@ from pagedviz.engine.events import (
     SequenceSubmitted,
     SlotsWritten,
 )
-from pagedviz.scenarios import BranchRun, Change, ScenarioRun, parse_changes
+from pagedviz.model import load_tiny
+from pagedviz.scenarios import BranchRun, Change, ScenarioRun, load_scenario, parse_changes
 from pagedviz.trace.changed_limits import settings_at
 from pagedviz.trace.codec import dumps, loads
+from pagedviz.trace.replay import Replay
 from pagedviz.trace.run_facts import Preemption, run_facts
 from pagedviz.trace.trace import StepRecord, Trace
 from tests.scenarios.test_run import LETTERS, Model, request, start
@@ -126,6 +128,23 @@ def test_a_branch_by_another_profile_decides_as_that_engine_does() -> None:
         found = [e for e in other.trace.events(step) if isinstance(e, SlotsWritten)]
         assert len({event.num_tokens == 1 for event in found}) <= 1
     assert texts(other) == texts(run)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"preemption": "swap", "host_pages": 12}, {"profile": "nano_vllm"}]
+)
+def test_a_branch_of_the_real_model_is_run_again_for_its_attention(
+    settings: dict[str, Any],
+) -> None:
+    model = load_tiny()
+    run = ScenarioRun(load_scenario("thrash"), model, "tiny")
+    run.run(60)
+    other = BranchRun(run.scenario, model, "tiny", run.trace, [Change(40, settings)])
+    trace = other.run(60)
+    for name, output in texts(other).items():
+        said = texts(run)[name]
+        assert output[: len(said)] == said[: len(output)]
+    Replay(trace, model).check()
 
 
 def test_given_tokens_are_kept_even_where_the_model_would_say_something_else() -> None:
