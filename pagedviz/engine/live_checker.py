@@ -131,7 +131,9 @@ class LiveChecker:
 
     def _tell_new(self) -> list[InvariantViolated]:
         told, self._told = self._told, {(v.rule, v.page_id, v.seq_id) for v in self.violations}
-        return [_as_event(v) for v in self.violations if (v.rule, v.page_id, v.seq_id) not in told]
+        return [
+            violated_event(v) for v in self.violations if (v.rule, v.page_id, v.seq_id) not in told
+        ]
 
     @property
     def coverage(self) -> str:
@@ -229,7 +231,8 @@ def _one_by_place(found: list[Violation]) -> list[Violation]:
     return sorted(by_place.values(), key=lambda v: (v.rule, v.page_id or 0, v.seq_id or 0))
 
 
-def _as_event(violation: Violation) -> InvariantViolated:
+def violated_event(violation: Violation) -> InvariantViolated:
+    """What a trace has of a violation."""
     page_id = violation.page_id
     if page_id is not None and page_id < 0:
         page_id = None  # a broken table; the message has the number
