@@ -21,9 +21,9 @@ from pagedviz.views.violations import Broken, first_violation
 _EVERY_SECONDS = 0.5
 
 
-def draw_check_line(view: View) -> None:
+def draw_check_line(view: View, found: FileChecked | None) -> None:
+    """found: of a run from a file, what is known of it by now; the same as for the chip."""
     run = view.run
-    found = file_checked(run)
     with st.container(horizontal=True, vertical_alignment="center", key="checkline"):
         if found is not None and not found.is_done:
             st.fragment(_wait_for_file, run_every=_EVERY_SECONDS)(run.key)
@@ -77,9 +77,9 @@ def _first_broken(run: RecordedRun, found: FileChecked | None) -> Broken | None:
     return first if is_earlier else recorded
 
 
-def check_chip(view: View) -> str:
+def check_chip(view: View, found: FileChecked | None) -> str:
     """The same in a few words, as HTML for the end of the title row."""
-    checked, found = view.run.checked, file_checked(view.run)
+    checked = view.run.checked
     broken = _first_broken(view.run, found)
     if broken is not None:
         words = f"rule {broken.event.rule} broken at step {broken.moment.step}"

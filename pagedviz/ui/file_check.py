@@ -41,6 +41,10 @@ class FileChecked(NamedTuple):
     def is_done(self) -> bool:
         return bool(self.broken) or self.ended is not None or self.num_done == self.num_steps
 
+    def broken_in(self, step: int) -> tuple[Broken, ...]:
+        """What a step was found to break."""
+        return tuple(broken for broken in self.broken if broken.moment.step == step)
+
 
 class FileCheck:
     """A job for the worker."""
@@ -64,9 +68,10 @@ class FileCheck:
         until = time.monotonic() + seconds
         try:
             while self._steps is not None and self.is_growing and time.monotonic() < until:
-                began = time.perf_counter()
+                # Of this thread alone: requests have their way in between.
+                began = time.thread_time()
                 found = next(self._steps)
-                self._add(found, (time.perf_counter() - began) * 1e6)
+                self._add(found, (time.thread_time() - began) * 1e6)
         except PagedVizError as error:
             self.now = self.now._replace(ended=f"It ends at step {self.now.num_done}: {error}")
         if self.now.is_done:
@@ -92,14 +97,6 @@ def file_checked(run: RecordedRun) -> FileChecked | None:
     found = check.look()
     work_on(check)
     return found
-
-
-def found_in_file(run: RecordedRun, step: int) -> tuple[Broken, ...]:
-    """What a step of a file was found to break, by now."""
-    found = file_checked(run)
-    if found is None or not found.broken or found.broken[0].moment.step != step:
-        return ()
-    return found.broken
 
 
 @st.cache_resource(show_spinner=False, max_entries=_KEPT)

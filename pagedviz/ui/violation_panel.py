@@ -10,7 +10,7 @@ from html import escape
 import streamlit as st
 
 from pagedviz.ui import session
-from pagedviz.ui.file_check import found_in_file
+from pagedviz.ui.file_check import FileChecked
 from pagedviz.ui.marks import decorate
 from pagedviz.ui.session import View
 from pagedviz.views.page_view import StoryLine
@@ -21,9 +21,12 @@ from pagedviz.views.violations import Broken, last_touches, page_of, violations_
 _MOST_OTHERS = 4
 
 
-def draw_violation(view: View, theme: Theme) -> None:
+def draw_violation(view: View, theme: Theme, checked: FileChecked | None) -> None:
+    """checked: of a run from a file, what is known of it by now."""
     trace, (step, event) = view.run.trace, view.moment
-    found = violations_of(trace, step) or found_in_file(view.run, step)
+    found = violations_of(trace, step)
+    if not found and checked is not None:
+        found = checked.broken_in(step)
     if not found:
         return
     first_event = found[0].moment.event
