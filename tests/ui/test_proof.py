@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -20,7 +21,7 @@ from pagedviz.ui.check_line import check_words, file_words
 from pagedviz.ui.file_check import FileCheck, FileChecked, file_checked
 from pagedviz.ui.files import open_trace
 from pagedviz.ui.recording import Recording
-from pagedviz.ui.replays import dense, new_replay, replay_of
+from pagedviz.ui.replays import TooFar, dense, new_replay, replay_of
 from pagedviz.ui.runs import (
     MODEL_NAME,
     RecordedRun,
@@ -28,6 +29,7 @@ from pagedviz.ui.runs import (
     fault_key,
     key_for,
     recorded_run,
+    recording_of,
 )
 from pagedviz.ui.sweeps import Sweep
 from pagedviz.views.violations import first_violation
@@ -138,6 +140,26 @@ def test_proof_compares_the_step_at_rest() -> None:
     assert ">holds<" in compared(right) and ">broken<" not in compared(right)
     wrong = opened("step", scenario="fault-shared-tail", step="1", panel="proof")
     assert ">0.39<" in compared(wrong) and ">broken<" in compared(wrong)
+
+
+def test_proof_of_a_far_step_computes_its_way_there_while_somebody_looks() -> None:
+    late = {"late": {"prompt": "Once upon a time", "max_new_tokens": 9, "arrival_step": 1100}}
+    link = {"scenario": "growing", "requests": json.dumps(late), "charts": "off"}
+    run = recorded_run(key_for("growing", {"requests": late}), 1105)
+    recording_of(run.key).reach(5000)
+    with pytest.raises(TooFar, match="this is step 1105"):
+        replay_of(recorded_run(run.key, 1105), 1105)
+    app = opened("step", **link, step="1105", panel="proof")
+    assert "Step 1105 is far from the start" in words(app)
+    until = time.monotonic() + 60
+    while "far from" in words(app):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+        app.run()
+        assert not app.exception
+    assert ">holds<" in compared(app)
+    # What was run again serves the other panels.
+    assert replay_of(recorded_run(run.key, 1105), 1105).is_near(1105)
 
 
 def test_proof_of_a_foreign_file_says_why_there_is_none() -> None:
