@@ -2,11 +2,11 @@
 
     python -m benchmarks.bench_load [--people 40] [--seconds 60]
 
-The running app and one process of websocket clients that speak Streamlit's own messages, as many
-as there are people. Each opens a scenario, all at once, and says every ten seconds, each at its own
-time, that the board rests at another step; what the server does for that is what a browser would
-wait for. With charts off and on, a server of its own each. Nobody draws, and the files that a
-browser loads once (2.8 MB, with charts 7.2 MB) are not fetched.
+The app as it is started for a workshop, and one process of websocket clients that speak Streamlit's
+own messages, as many as there are people. Each opens a scenario, all at once, and says every ten
+seconds, each at its own time, that the board rests at another step; what the server does for that
+is what a browser would wait for. With charts off and on, a server of its own each. Nobody draws,
+and the files that a browser loads once (2.8 MB, with charts 7.2 MB) are not fetched.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class Person:
         await self._rerun("", {})
         if not (self._board and self._fragment and self._run):
             raise SystemExit("the app sent no board")
+        await self._rerun(self._fragment, {self._board: {"painted": True}})  # now charts come
 
     async def rest(self, step: int) -> None:
         cursor = {"cursor": {"run": self._run, "step": step, "event": None}}
@@ -155,7 +156,8 @@ def cpu_seconds(app: ServedApp) -> float:
 
 
 def bench(people: int, seconds: float, charts: str) -> None:
-    command = [sys.executable, "-m", "pagedviz", "app", "--port", "0"]
+    command = [sys.executable, "-m", "pagedviz", "app", "--workshop", "--host", "localhost"]
+    command += ["--port", "0"]
     with tempfile.TemporaryDirectory() as folder, served_app(command, Path(folder)) as app:
         idle = memory(app)
         room = asyncio.run(meet(app.url, people, seconds, charts))

@@ -23,7 +23,8 @@ STARTUP_SECONDS = 60
 class RunningApp:
     process: subprocess.Popen[str]
     url: str
-    first_line: str
+    printed: str
+    """Up to the line with the address, and that line."""
 
     def get(self, path: str) -> str:
         with urllib.request.urlopen(self.url + path, timeout=10) as response:
@@ -31,12 +32,12 @@ class RunningApp:
             return response.read().decode()
 
     def interrupt(self) -> tuple[int, str]:
-        """Ctrl-C; the exit code and everything printed after the first line."""
+        """Ctrl-C; the exit code and everything printed after the address."""
         self.process.send_signal(signal.SIGINT)
         watchdog = threading.Timer(20, self.process.kill)
         watchdog.start()
         assert self.process.stdout is not None
-        # Not communicate(): it reads past the buffer in which the second line may lie already.
+        # Not communicate(): it reads past the buffer in which the next line may lie already.
         rest = self.process.stdout.read()
         watchdog.cancel()
         return self.process.wait(timeout=20), rest
@@ -52,7 +53,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 def running_app(
     command: Sequence[str], cwd: Path, extra_environment: Mapping[str, str] | None = None
 ) -> Iterator[RunningApp]:
-    """Run `command` until the block ends; it must print its address in its first line."""
+    """Run `command` until the block ends; it must print its address."""
     process = subprocess.Popen(
         command,
         cwd=cwd,
@@ -67,14 +68,15 @@ def running_app(
     watchdog = threading.Timer(STARTUP_SECONDS, process.kill)
     watchdog.start()
     try:
-        first_line = process.stdout.readline()
+        printed, found = "", None
+        while found is None:
+            line = process.stdout.readline()
+            printed += line
+            if not line:
+                raise AssertionError(f"no address:\n{printed}")
+            found = re.search(r"http://\S+:\d+", line)
         watchdog.cancel()
-        found = re.search(r"http://\S+:\d+", first_line)
-        if found is None:
-            process.kill()
-            rest, _ = process.communicate(timeout=10)
-            raise AssertionError(f"no address in the first line:\n{first_line}{rest}")
-        yield RunningApp(process, found.group(), first_line)
+        yield RunningApp(process, found.group(), printed)
     finally:
         watchdog.cancel()
         if process.poll() is None:

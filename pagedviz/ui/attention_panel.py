@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from pagedviz.engine.snapshot import SequenceView, Snapshot
 from pagedviz.trace.replay import SequenceAttention
 from pagedviz.ui import session
+from pagedviz.ui.figures import draw_figure
 from pagedviz.ui.marks import decorate
 from pagedviz.ui.panel_drawing import draw_attended_text, draw_sentence
 from pagedviz.ui.replays import replay_of
@@ -24,7 +25,6 @@ from pagedviz.views.theme import Theme, letter, places
 from pagedviz.views.words import sequence_name
 
 HEIGHT = 190
-_CONFIG = {"displayModeBar": False}
 
 
 def draw_attention(view: View, theme: Theme, row: DeltaGenerator) -> None:
@@ -68,23 +68,21 @@ def _draw(
     num_pages = -(-len(longest) // size)
     with by_page, st.container(border=True, gap=None):
         st.html('<div class="strip"><h2>By page of its table \u00b7 root scale</h2></div>')
-        st.plotly_chart(
-            page_share_chart(shares, num_pages, theme, place, HEIGHT),
-            key=f"attention by page {theme.name}",
-            theme=None,
-            config=_CONFIG,
-            alt=f"Share of attention on each page of seq:{attention.seq_id}",
+        draw_figure(
+            lambda: page_share_chart(shares, num_pages, theme, place, HEIGHT),
+            f"attention by page {theme.name}",
+            f"Share of attention on each page of seq:{attention.seq_id}",
+            HEIGHT,
         )
     with by_token, st.container(border=True, gap=None):
         st.html(
             '<div class="strip"><h2>By token, lines where pages begin \u00b7 root scale</h2></div>'
         )
-        st.plotly_chart(
-            token_share_chart(shares, longest, token_text, size, theme, place, HEIGHT),
-            key=f"attention by token {theme.name}",
-            theme=None,
-            config=_CONFIG,
-            alt=f"Share of attention on each token of seq:{attention.seq_id}",
+        draw_figure(
+            lambda: token_share_chart(shares, longest, token_text, size, theme, place, HEIGHT),
+            f"attention by token {theme.name}",
+            f"Share of attention on each token of seq:{attention.seq_id}",
+            HEIGHT,
         )
 
 

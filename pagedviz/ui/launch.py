@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import streamlit as st
@@ -79,6 +80,11 @@ def launch(
         is_open = granted.workshop and host in _EVERY
         found = network_address() if is_open else None
         where = address(found or host, port)
+        if granted.workshop:
+            print("Recording the scenarios, so that nobody has to wait for them", flush=True)
+            _warm_up(is_for_many=True)
+        else:
+            Thread(target=_warm_up, name="pagedviz warm-up", daemon=True).start()
         print(f"pagedviz runs at {where} (Ctrl-C stops it)", flush=True)
         if granted.workshop:
             print(workshop_words(granted, is_open and found is None, port), flush=True)
@@ -100,6 +106,13 @@ def launch(
         )
     except KeyboardInterrupt:
         print("\npagedviz has stopped", flush=True)
+
+
+def _warm_up(is_for_many: bool = False) -> None:
+    # Imported here, since to read these modules is most of the work.
+    from pagedviz.ui.warm_up import warm_up_all, warm_up_first
+
+    (warm_up_all if is_for_many else warm_up_first)()
 
 
 def _grant(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -10,6 +12,7 @@ from pagedviz.engine.snapshot import Snapshot
 from pagedviz.model import ModelError
 from pagedviz.trace.trace import Moment
 from pagedviz.ui import session
+from pagedviz.ui.figures import draw_figure
 from pagedviz.ui.markdown import plain
 from pagedviz.ui.panel_drawing import draw_page_card, draw_story
 from pagedviz.ui.replays import replay_of
@@ -19,7 +22,6 @@ from pagedviz.views.page_charts import kv_chart, norm_chart
 from pagedviz.views.page_view import PageReport, page_report
 from pagedviz.views.theme import Theme, places
 
-_CONFIG = {"displayModeBar": False}
 _BIG = 64
 
 
@@ -129,21 +131,19 @@ def _tensors(view: View, theme: Theme, report: PageReport, row: DeltaGenerator) 
     ):
         with column, st.container(border=True, gap=None):
             st.html(f'<div class="strip"><h2>{name} in layer {layer}, a row per slot</h2></div>')
-            st.plotly_chart(
-                kv_chart(tensor, name.lower()[:-1], size, theme, height),
-                key=f"{name} {theme.name}",
-                theme=None,
-                config=_CONFIG,
-                alt=f"{name} in the slots of page {report.label}, layer {layer}",
+            draw_figure(
+                partial(kv_chart, tensor, name.lower()[:-1], size, theme, height),
+                f"{name} {theme.name}",
+                f"{name} in the slots of page {report.label}, layer {layer}",
+                height,
             )
     with norms, st.container(border=True, gap=None):
         st.html('<div class="strip"><h2>Length: \u25cf key \u25c7 value</h2></div>')
-        st.plotly_chart(
-            norm_chart(tensors, layer, size, theme, height),
-            key=f"norms {theme.name}",
-            theme=None,
-            config=_CONFIG,
-            alt=f"Length of keys and values in the slots of page {report.label}, layer {layer}",
+        draw_figure(
+            partial(norm_chart, tensors, layer, size, theme, height),
+            f"norms {theme.name}",
+            f"Length of keys and values in the slots of page {report.label}, layer {layer}",
+            height,
         )
 
 

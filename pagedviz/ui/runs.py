@@ -216,7 +216,7 @@ def go_on_recording(key: RunKey) -> None:
     _worker().add(recording)
 
 
-@st.cache_resource(show_spinner="Running the scenario")
+@st.cache_resource(show_spinner=False)
 def _original_recording(key: RunKey) -> Recording:
     recording = _begin(key)
     recording.reach(limits().recorded_steps)
@@ -244,7 +244,7 @@ def _worker() -> Worker:
     return Worker()
 
 
-@st.cache_resource(show_spinner="Loading the model")
+@st.cache_resource(show_spinner=False)
 def bundled_model() -> LanguageModel:
     """The model that runs everything, shared by all, with the adapters that the server was started
     with. ModelError."""

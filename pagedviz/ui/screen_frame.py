@@ -45,6 +45,7 @@ def draw_frame_without_run(title: Callable[[View], None], content: Callable[[Vie
 
 
 def _begin() -> tuple[View, Theme]:
+    session.meet_board()
     session.catch_up()
     view = session.view()
     session.publish()

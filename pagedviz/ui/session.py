@@ -220,6 +220,21 @@ def said(component: str, name: str) -> Any:
     return None if state is None else state.get(name)
 
 
+def is_board_awaited() -> bool:
+    """Whether this visitor's browser is still busy with its first board."""
+    return st.session_state.get("board awaited", False)
+
+
+def await_board() -> None:
+    """The first board of this visitor is on its way."""
+    st.session_state.setdefault("board awaited", True)
+
+
+def meet_board() -> None:
+    """It is there, or not asked for."""
+    st.session_state["board awaited"] = False
+
+
 # ---- commands ----------------------------------------------------------------------------------
 
 

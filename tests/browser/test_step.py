@@ -43,6 +43,19 @@ def press(page: Page, name: str) -> None:
     page.get_by_role("button", name=name, exact=True).click()
 
 
+def test_charts_are_loaded_once_the_board_is_there(page: Page, app_url: str) -> None:
+    page.goto(f"{app_url}/?scenario=growing&step=7&charts=on")
+    expect(page.get_by_test_id("stPlotlyChart")).to_have_count(4, timeout=60_000)
+    expect(page.locator(".awaited")).to_have_count(0)
+    loaded = page.evaluate(
+        "performance.getEntriesByType('resource').map(({name, startTime, responseEnd}) => "
+        "[name.split('/').at(-1), startTime, responseEnd])"
+    )
+    board_there = max(end for name, _, end in loaded if name in ("board.js", "run.js"))
+    charts_asked = min(start for name, start, _ in loaded if name.startswith("PlotlyChart"))
+    assert board_there < charts_asked
+
+
 @pytest.mark.parametrize(("width", "height"), [(1400, 900), (1280, 720)])
 def test_first_paint_is_a_finished_example_and_all_of_it_is_in_view(
     page: Page, app_url: str, width: int, height: int

@@ -26,7 +26,7 @@ def test_it_prints_its_address_in_one_line_and_ctrl_c_ends_it_quietly(tmp_path: 
         assert app.get("/_stcore/health") == "ok"
         assert '<div id="root">' in app.get("/")
         code, rest = app.interrupt()
-    assert app.first_line == f"pagedviz runs at {app.url} (Ctrl-C stops it)\n"
+    assert app.printed == f"pagedviz runs at {app.url} (Ctrl-C stops it)\n"
     assert rest.strip() == "pagedviz has stopped"
     assert code == 0
 
@@ -90,6 +90,7 @@ def test_a_workshop_gives_out_an_address_of_the_network_and_says_its_limits(
     ) as app:
         found = launch.network_address()
         assert found is None or app.url.startswith(f"http://{found}:")
+        assert app.printed.startswith("Recording the scenarios")
         assert app.get("/_stcore/health") == "ok"
         code, rest = app.interrupt()
     assert code == 0

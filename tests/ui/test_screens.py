@@ -34,6 +34,7 @@ EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 
 def opened(screen: str, **link: str) -> AppTest:
     app = AppTest.from_file(str(ROOT / "pages" / f"{screen}.py"), default_timeout=SECONDS)
+    app.session_state["board awaited"] = False  # there is no browser that would tell
     for key, value in link.items():
         app.query_params[key] = value
     app.run()

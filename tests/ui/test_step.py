@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ SECONDS = 60
 
 def opened(**link: str) -> AppTest:
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=SECONDS)
+    app.session_state["board awaited"] = False  # there is no browser that would tell
     for key, value in link.items():
         app.query_params[key] = value
     app.run()
@@ -43,6 +45,22 @@ def shown(app: AppTest) -> tuple[int, int | None, str]:
     for _ in range(place + (events[-1] + 1 if event is None else event)):
         replay.on()
     return step, event, f"{replay.hash:016x}"
+
+
+@pytest.mark.parametrize("panel", ["attention", "page"])
+def test_a_chart_has_its_place_before_the_board_is_there(panel: str) -> None:
+    link = {"scenario": "growing", "step": "12", "panel": panel}
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=SECONDS)
+    for key, value in link.items():
+        app.query_params[key] = value
+    app.run()
+    assert not app.get("plotly_chart")
+    bodies = "".join(element.proto.body for element in app.get("html"))
+    kept = re.findall(r'class="awaited" style="height:(\d+)px"', bodies)
+    charts = opened(**link).get("plotly_chart")
+    high = [json.loads(chart.proto.spec)["layout"]["height"] for chart in charts]
+    assert [int(height) for height in kept] == high
+    assert len(high) >= 4
 
 
 def test_first_paint_is_a_finished_example_at_its_interesting_step() -> None:

@@ -2,7 +2,7 @@
 
     Python -> browser   run, overview, chunk, go (absolute moment, numbered), hints, bookmarks
     browser -> Python   cursor (where it rests), want (a chunk), more (what follows the last step
-                        recorded), bookmarks, watched
+                        recorded), bookmarks, watched, painted (once: the first board is there)
 
 The board is a fragment of its own, so that a chunk costs nothing but a chunk; what concerns the
 screen around it, named by `around`, draws that anew.
@@ -67,7 +67,11 @@ def _draw(around: str) -> None:
         on_bookmarks_change=partial(_bookmarked, around),
         on_watched_change=_nothing,
         on_presenter_change=partial(_presented, around),
+        on_painted_change=partial(_painted, around),
     )
+    if session.said(KEY, "painted"):
+        # Of a server that was started anew the browser has long had its board.
+        session.meet_board()
 
 
 def _component() -> Callable[..., Any]:
@@ -122,6 +126,13 @@ def _presented(around: str) -> None:
     if said := _said("presenter", session.view()):
         session.view().looking.presenter = said.get("on") is True
         st.rerun(around)
+
+
+def _painted(around: str) -> None:
+    if session.is_board_awaited():
+        session.meet_board()
+        if session.view().looking.shows_charts:
+            st.rerun(around)
 
 
 def _nothing() -> None:

@@ -34,6 +34,7 @@ _MOMENT = "moment"
 def draw() -> None:
     """The whole screen, for the view of this visitor."""
     view = session.view()
+    session.await_board()
     draw_setup(view.run)
     # Where the board rests concerns the fragment only: the sidebar with all its fields is left
     # alone.

@@ -8,6 +8,8 @@ import { mount } from "./board.js";
 import { unpack } from "./run.js";
 
 const entries = new WeakMap();
+// Once in the life of a page Python hears that a board is there: what is slow to load waits for it.
+let isTold = false;
 // Where each run was last looked at, for a board that is taken away and placed again with its screen.
 const places = new Map();
 
@@ -79,6 +81,11 @@ async function update(entry, parentElement) {
     const chunk = await unpack(data.chunk);
     if (entry.isGone) return;
     entry.board.addChunk(chunk);
+    if (!isTold) {
+      isTold = true;
+      // The board draws in this frame too, so this comes after it was painted.
+      requestAnimationFrame(() => setTimeout(() => tell("painted", true)));
+    }
   }
   // After the chunk, so that presses which wait for its steps find them.
   if (entry.overview !== data.overview) {
