@@ -12,6 +12,9 @@ from playwright.sync_api import Page, WebSocket, expect
 from pagedviz.model import load_tiny
 from pagedviz.scenarios import ScenarioRun, load_scenario
 from pagedviz.trace.trace import Trace
+from pagedviz.views.frames import chunk, encode
+from pagedviz.views.overview import overview
+from pagedviz.views.words import numbered
 from tests.browser.test_step import board, open_link, settled
 from tests.folding import every_hash
 
@@ -236,3 +239,42 @@ def test_the_charts_follow_where_the_board_rests(page: Page, app_url: str) -> No
     page.wait_for_url(re.compile("step=11"))
     settled(page)
     assert line.evaluate("e => getComputedStyle(e).left") != before
+
+
+OVERTAKEN = """async ([address, data]) => {
+    const { default: board } = await import(address);
+    const parentElement = document.body.appendChild(document.createElement("div"));
+    const call = (data) => board({ data, parentElement, setStateValue() {} });
+    const there = async () => {
+        for (let i = 0; i < 200 && !parentElement.querySelector("[data-step]"); i++) {
+            await new Promise((done) => setTimeout(done, 20));
+        }
+        return parentElement.querySelector("[data-testid=board]");
+    };
+    const takeBack = call(data);
+    const first = await there();
+    takeBack();
+    call({ ...data });
+    const second = await there();
+    parentElement.remove();
+    takeBack();
+    const last = parentElement.querySelector("[data-testid=board]");
+    return [first !== null, first === second, last === null];
+}"""
+
+
+def test_a_call_that_was_overtaken_does_not_take_the_board_away(page: Page, app_url: str) -> None:
+    """Streamlit takes such a call back while the newer one is on its way."""
+    trace = trace_of("growing")
+    data = {
+        "run": "growing",
+        "overview": encode(overview(trace, is_complete=True)),
+        "chunk": encode(chunk(trace, 0, numbered)),
+        "go": {"id": 0, "step": 2, "event": None, "by_event": False},
+        "hints": [],
+        "bookmarks": [],
+        "presenter": False,
+    }
+    open_link(page, app_url, scenario="growing")  # a server knows the component from then on
+    address = f"{app_url}/_stcore/bidi-components/pagedviz.board/streamlit.js"
+    assert page.evaluate(OVERTAKEN, [address, data]) == [True, True, True]

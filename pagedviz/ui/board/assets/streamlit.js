@@ -23,6 +23,8 @@ export default function board({ data, parentElement, setStateValue }) {
   entry.setStateValue = setStateValue;
   entry.work = entry.work.then(() => update(entry, parentElement)).catch((error) => console.error("board:", error));
   return () => {
+    // Streamlit also takes back a call that a newer one has overtaken: the board's place is there still.
+    if (parentElement.isConnected) return;
     entries.delete(parentElement);
     entry.isGone = true;
     entry.board?.destroy();
