@@ -21,10 +21,7 @@ from pagedviz.scenarios.scenario import MAX_PROMPT_CHARS, MAX_STEP
 from pagedviz.scenarios.tables import Table, show
 from pagedviz.trace.changed_limits import LIMITS
 
-REBUILDS = (
-    *("block_size", "num_pages", "prefix_caching"),
-    *("preemption", "host_pages", "profile"),
-)
+REBUILDS = ("block_size", "num_pages", "prefix_caching", "preemption", "host_pages", "profile")
 """The settings with which a run is repeated from its start."""
 
 MAX_CHANGES = 8
