@@ -69,6 +69,9 @@ class LiveChecker:
         self.is_paused = False
         self.last_cost_us: float | None = None
         """What the newest check took, in microseconds; None before the first and while paused."""
+        self.num_checked = 0
+        self.total_cost_us = 0.0
+        """How many checks there were, and what they took together."""
         self.violations: list[Violation] = []
         """All that is broken after the last step, by rule."""
         self._has_gap = False
@@ -109,7 +112,7 @@ class LiveChecker:
         began = perf_counter()
         self.violations = self.check(engine)
         self._events.clear()
-        self.last_cost_us = (perf_counter() - began) * 1e6
+        self._count(began)
         return self._tell_new()
 
     def after_failure(self, engine: Audited) -> list[InvariantViolated]:
@@ -123,15 +126,22 @@ class LiveChecker:
             began = perf_counter()
             facts = StepFacts(start, self._events, engine.reads)
             self.violations = _one_by_place(check_events(facts))
-            self.last_cost_us = (perf_counter() - began) * 1e6
+            self._count(began)
         self._events.clear()
         self._has_gap = True
         self._start = self._last = None
         return self._tell_new()
 
+    def _count(self, began: float) -> None:
+        self.last_cost_us = (perf_counter() - began) * 1e6
+        self.num_checked += 1
+        self.total_cost_us += self.last_cost_us
+
     def _tell_new(self) -> list[InvariantViolated]:
         told, self._told = self._told, {(v.rule, v.page_id, v.seq_id) for v in self.violations}
-        return [_as_event(v) for v in self.violations if (v.rule, v.page_id, v.seq_id) not in told]
+        return [
+            violated_event(v) for v in self.violations if (v.rule, v.page_id, v.seq_id) not in told
+        ]
 
     @property
     def coverage(self) -> str:
@@ -229,7 +239,8 @@ def _one_by_place(found: list[Violation]) -> list[Violation]:
     return sorted(by_place.values(), key=lambda v: (v.rule, v.page_id or 0, v.seq_id or 0))
 
 
-def _as_event(violation: Violation) -> InvariantViolated:
+def violated_event(violation: Violation) -> InvariantViolated:
+    """What a trace has of a violation."""
     page_id = violation.page_id
     if page_id is not None and page_id < 0:
         page_id = None  # a broken table; the message has the number

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from pagedviz.engine.errors import ConfigError, ScenarioError
 from pagedviz.engine.live_checker import LiveChecker
 from pagedviz.faults import Fault, find_fault
 from pagedviz.faults.run import FAULTY, HEALTHY, FaultRun
-from pagedviz.model import LanguageModel, load_tiny
+from pagedviz.model import BadModelInput, LanguageModel, ModelError, load_tiny
 from pagedviz.scenarios import (
     BranchRun,
     Change,
@@ -38,6 +39,7 @@ from pagedviz.ui.server_limits import limits
 from pagedviz.ui.worker import Job, Worker
 from pagedviz.views.words import TokenText, numbered
 
+_log = logging.getLogger(__name__)
 MODEL_NAME = "tiny"
 # Of a changed run, before it is shown; most runs are shorter.
 FIRST_STEPS = 256
@@ -244,8 +246,19 @@ def _worker() -> Worker:
 
 @st.cache_resource(show_spinner=False)
 def bundled_model() -> LanguageModel:
-    """The model that runs everything, shared by all. ModelError."""
-    return load_tiny()
+    """The model that runs everything, shared by all, with the adapters that the server was started
+    with. ModelError."""
+    adapters = limits().adapters
+    if not adapters:
+        return load_tiny()
+    try:
+        return load_tiny(adapters)
+    except ModelError as error:
+        # The reason names a folder of the server.
+        _log.error("%s", error)
+        raise BadModelInput(
+            "an adapter that this server was started with cannot be loaded; its log says why"
+        ) from None
 
 
 def _begin(key: RunKey) -> Recording:

@@ -264,6 +264,21 @@ def compare_with(settings: Mapping[str, Any]) -> None:
     state.looking.other = dict(settings)
 
 
+def swap_sides(right: RunKey, settings: Mapping[str, Any] | None) -> None:
+    """Show the right run of a comparison and compare it with the one on screen, which has
+    `settings` otherwise; None where nothing is chosen. On an error nothing changes."""
+    state = view()
+    step = state.moment.step + state.looking.past_end
+    try:
+        run = recorded_run(right, step)
+    except (PagedVizError, ModelError) as error:
+        state.problems = (f"Not swapped: {error}",)
+        return
+    state.show(run)
+    state.looking.other = None if settings is None else dict(settings)
+    go_compared(step)
+
+
 def rest(step: Any, event: Any) -> None:
     """The board has come to rest; what is not a recorded moment is passed over."""
     state = view()

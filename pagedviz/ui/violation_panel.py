@@ -10,6 +10,7 @@ from html import escape
 import streamlit as st
 
 from pagedviz.ui import session
+from pagedviz.ui.file_check import FileChecked
 from pagedviz.ui.marks import decorate
 from pagedviz.ui.session import View
 from pagedviz.views.page_view import StoryLine
@@ -20,10 +21,18 @@ from pagedviz.views.violations import Broken, last_touches, page_of, violations_
 _MOST_OTHERS = 4
 
 
-def draw_violation(view: View, theme: Theme) -> None:
+def draw_violation(view: View, theme: Theme, checked: FileChecked | None) -> None:
+    """checked: of a run from a file, what is known of it by now."""
     trace, (step, event) = view.run.trace, view.moment
     found = violations_of(trace, step)
-    if not found or (event is not None and event < (found[0].moment.event or 0)):
+    if not found and checked is not None:
+        found = checked.broken_in(step)
+    if not found:
+        return
+    first_event = found[0].moment.event
+    if event is not None and event < (
+        trace.num_events(step) if first_event is None else first_event
+    ):
         return
     first = found[0]
     page_id = page_of(trace, first)

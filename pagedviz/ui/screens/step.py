@@ -15,6 +15,7 @@ from pagedviz.ui import session
 from pagedviz.ui.board import draw_board
 from pagedviz.ui.charts import draw_charts
 from pagedviz.ui.check_line import check_chip, draw_check_line
+from pagedviz.ui.file_check import file_checked
 from pagedviz.ui.frame import frame_style, presenter_style
 from pagedviz.ui.messages import draw_messages
 from pagedviz.ui.panel_style import panel_style
@@ -50,14 +51,15 @@ def _draw_moment(key: RunKey, is_growing: bool) -> None:
     theme = current_theme()
     alone = presenter_style() if view.looking.presenter else ""
     st.html(frame_style() + panel_style() + alone)
-    draw_title_row(view, check_chip(view))
+    checked = file_checked(view.run)
+    draw_title_row(view, check_chip(view, checked))
     draw_messages(view)
     with st.container(key="boardplace"):
         draw_board(_MOMENT)
     if view.looking.presenter:
         return
-    draw_check_line(view)
-    draw_violation(view, theme)
+    draw_check_line(view, checked)
+    draw_violation(view, theme, checked)
     if view.looking.shows_charts:
         draw_charts(view, theme)
     draw_panels(view, theme)
