@@ -11,7 +11,7 @@ from html import escape
 
 import streamlit as st
 
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.file_check import FileChecked, file_checked
 from pagedviz.ui.recording import Checked
 from pagedviz.ui.runs import RecordedRun, RunKey
@@ -41,7 +41,7 @@ def draw_check_line(view: View, found: FileChecked | None) -> None:
                 f"Go to step {broken.moment.step}",
                 key="to violation",
                 type="tertiary",
-                on_click=session.go,
+                on_click=commands.go,
                 args=(broken.moment,),
             )
         if run.checked is not None and (run.is_growing or run.can_go_on):
@@ -102,7 +102,7 @@ def check_chip(view: View, found: FileChecked | None) -> str:
 
 
 def _toggled() -> None:
-    session.check_rules(session.field("check rules"))
+    commands.check_rules(session.field("check rules"))
 
 
 def _ended(run: RecordedRun) -> str | None:

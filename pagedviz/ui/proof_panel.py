@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from pagedviz.engine.errors import ConfigError
 from pagedviz.trace.trace import Moment
 from pagedviz.trace.truth import Truth
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.panel_drawing import draw_table
 from pagedviz.ui.replays import TooFar, approach_of, sweep_of, truths_of
 from pagedviz.ui.runs import RunKey
@@ -90,7 +90,7 @@ def _sweep(key: RunKey, num_steps: int) -> None:
             f"Go to step {worst.step}",
             key="worst step",
             type="tertiary",
-            on_click=session.go,
+            on_click=commands.go,
             args=(Moment(worst.step),),
         )
 

@@ -33,7 +33,7 @@ from pagedviz.scenarios import (
     scenario_names,
 )
 from pagedviz.scenarios.scenario import ENGINE_KEYS
-from pagedviz.trace.trace import Trace
+from pagedviz.trace.trace import Moment, Trace
 from pagedviz.ui.recording import Checked, Recorded, Recording
 from pagedviz.ui.server_limits import limits
 from pagedviz.ui.worker import Job, Worker
@@ -119,6 +119,11 @@ class RecordedRun:
     def version(self) -> tuple[int, bool]:
         """What tells apart the states of one run that grows."""
         return self.trace.num_steps, self.is_growing
+
+    @property
+    def start(self) -> Moment:
+        """Where it is best looked at first."""
+        return Moment(min(self.scenario.start_step, self.trace.num_steps - 1))
 
     @property
     def hints(self) -> list[tuple[int, str]]:

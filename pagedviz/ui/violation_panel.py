@@ -9,7 +9,7 @@ from html import escape
 
 import streamlit as st
 
-from pagedviz.ui import session
+from pagedviz.ui import commands
 from pagedviz.ui.file_check import FileChecked
 from pagedviz.ui.marks import decorate
 from pagedviz.ui.session import View
@@ -46,14 +46,14 @@ def draw_violation(view: View, theme: Theme, checked: FileChecked | None) -> Non
                 st.button(
                     f"Go to {moment.step}.{moment.event}",
                     key=f"touch {moment.step} {moment.event}",
-                    on_click=session.go,
+                    on_click=commands.go,
                     args=(moment,),
                 )
             if page_id is not None:
                 st.button(
                     f"All about p{page_id}",
                     key="page of violation",
-                    on_click=session.show_page,
+                    on_click=commands.show_page,
                     args=(page_id,),
                 )
 

@@ -15,7 +15,7 @@ from pagedviz.engine.config import EngineConfig
 from pagedviz.scenarios import Change
 from pagedviz.trace.changed_limits import settings_at
 from pagedviz.trace.trace import Moment
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.attention_panel import sequence_label
 from pagedviz.ui.markdown import plain
 from pagedviz.ui.runs import RecordedRun, RunKey
@@ -149,7 +149,7 @@ def _submit(run: RecordedRun, step: int, prefix: str) -> None:
     changed = {key: value for key, value in wanted.items() if value != getattr(settings, key)}
     who, text = session.field(f"{prefix}who"), session.field(f"{prefix}text").strip()
     prompts = {who: text} if who is not None and text else {}
-    session.branch(Change(step, changed, tuple(session.field(f"{prefix}aborts")), prompts))
+    commands.branch(Change(step, changed, tuple(session.field(f"{prefix}aborts")), prompts))
 
 
 # ---- the branch on screen ----------------------------------------------------------------------
@@ -164,7 +164,7 @@ def draw_branch(view: View) -> None:
         f"Branch from step {json.loads(key.changes)[-1]['step']}: to its parent",
         key="to parent",
         type="tertiary",
-        on_click=session.to_parent,
+        on_click=commands.to_parent,
         help=plain(f"What is different: {branch_words(key)}"),
     )
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import streamlit as st
 
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.board.packing import chunk_of, packed_chunk, packed_overview
 from pagedviz.ui.packaged import register_packaged
 from pagedviz.ui.session import View
@@ -106,19 +106,19 @@ def _wanted(view: View) -> int:
 
 def _more(around: str) -> None:
     if said := _said("more", session.view()):
-        session.grow(said.get("from"))
+        commands.grow(said.get("from"))
         st.rerun(around)
 
 
 def _rested(around: str) -> None:
     if said := _said("cursor", session.view()):
-        session.rest(said.get("step"), said.get("event"))
+        commands.rest(said.get("step"), said.get("event"))
         st.rerun(around)
 
 
 def _bookmarked(around: str) -> None:
     if said := _said("bookmarks", session.view()):
-        session.keep_bookmarks(said.get("bookmarks"))
+        commands.keep_bookmarks(said.get("bookmarks"))
         st.rerun(around)
 
 

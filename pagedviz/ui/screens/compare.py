@@ -9,7 +9,7 @@ from pagedviz.engine.errors import PagedVizError
 from pagedviz.engine.state_hash import format_state_hash
 from pagedviz.model import ModelError
 from pagedviz.trace.trace import Moment, Trace
-from pagedviz.ui import session
+from pagedviz.ui import commands
 from pagedviz.ui.compare_drawing import (
     KIND_NAMES,
     draw_differences,
@@ -66,11 +66,11 @@ def draw_pair(pair: Pair, view: View, theme: Theme) -> None:
     last = max(0, comparison.num_steps - 1)
     step = min(view.moment.step + view.looking.past_end, last)
     name = f"{pair.left.key.short} {pair.right.key.short}"
-    draw_step_bar(step, last, name, session.go_compared, has_ends=True)
+    draw_step_bar(step, last, name, commands.go_compared, has_ends=True)
     _first_differences(comparison, pair, view)
     num_hues = len(theme.hues)
     longer = max((pair.left.trace, pair.right.trace), key=lambda trace: trace.num_steps)
-    draw_time_strip(name, draw_strip(pair, comparison), step, last, session.go_compared)
+    draw_time_strip(name, draw_strip(pair, comparison), step, last, commands.go_compared)
     st.html(draw_differences(comparison, pair.is_complete, step, places(longer.final), num_hues))
     _not_whole(pair, comparison)
     snapshots = [_at(run.trace, step) for run in (pair.left, pair.right)]
@@ -131,7 +131,7 @@ def _first_differences(comparison: Comparison, pair: Pair, view: View) -> None:
                 st.button(
                     f"First difference in {KIND_NAMES[kind].lower()}: step {first.step}",
                     key=f"first {kind}",
-                    on_click=session.go_compared,
+                    on_click=commands.go_compared,
                     args=(first.step,),
                     help=plain(first.sentence),
                 )
@@ -140,7 +140,7 @@ def _first_differences(comparison: Comparison, pair: Pair, view: View) -> None:
         st.button(
             "Swap sides",
             key="swap sides",
-            on_click=session.swap_sides,
+            on_click=commands.swap_sides,
             args=(pair.right.key, settings_back(view)),
             help="The right run becomes the one on screen, on every screen",
         )

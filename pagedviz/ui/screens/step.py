@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.board import draw_board
 from pagedviz.ui.charts import draw_charts
 from pagedviz.ui.check_line import check_chip, draw_check_line
@@ -36,7 +36,7 @@ def draw() -> None:
     draw_setup(view.run)
     # Where the board rests concerns the fragment only: the sidebar with all its fields is left
     # alone.
-    session.catch_up()
+    commands.catch_up()
     st.fragment(_draw_moment, key=_MOMENT)(view.run.key, view.run.is_growing)
 
 
