@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from pagedviz.trace.recorder import Recorder
 from pagedviz.trace.trace import Trace
 
 ROOT = Path(__file__).resolve().parent.parent
+ADAPTERS = ROOT / "pagedviz" / "model" / "tiny" / "adapters"
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +94,40 @@ def test_run_writes_through_a_link_and_not_over_a_pipe(
     assert "not a regular file" in fails(capsys, "run", "growing", "--out", str(pipe))
     assert pipe.is_fifo()
     assert "name of a file" in fails(capsys, "run", "growing", "--out", "")
+
+
+def adapted(tmp_path: Path, adapter: str) -> str:
+    """A scenario file with one request under an adapter."""
+    path = tmp_path / "own.toml"
+    path.write_text(
+        'title = "t"\ndescription = "d"\n[engine]\nnum_pages = 16\nblock_size = 8\n'
+        f'[[requests]]\nname = "one"\nadapter = "{adapter}"\nmax_new_tokens = 8\n'
+        'prompt = "Lily had a kite. The kite was red.\\nQ: What colour was the kite?\\nA:"\n'
+    )
+    return str(path)
+
+
+def test_run_takes_adapters_by_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(ADAPTERS / "golden", tmp_path / "my lora")
+    option = f"--adapter=mine={tmp_path / 'my lora'}"
+    path = adapted(tmp_path, "mine")
+    assert main(["run", path, option]) == 0
+    out = capsys.readouterr().out
+    assert "adapter mine" in out and "The kite was golden." in out
+    said = "the model has no adapter 'mine'; it has brief, golden, or none"
+    assert said in fails(capsys, "run", path)
+    assert "there is no adapter folder" in fails(capsys, "run", path, "--adapter", "mine=nowhere")
+    with pytest.raises(SystemExit) as caught:
+        main(["run", path, "--adapter", "mine"])
+    assert caught.value.code == 2
+    assert "'mine' is not NAME=FOLDER" in capsys.readouterr().err
+
+
+def test_app_does_not_start_with_an_adapter_that_cannot_be_loaded(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = fails(capsys, "app", "--port", "0", "--adapter", f"mine={ROOT}")
+    assert said.startswith("adapter 'mine': ") and "adapter_config.json" in said
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")

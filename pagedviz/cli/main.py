@@ -69,6 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     app.add_argument(
         "--sessions", type=_positive, metavar="N", help="most people at a time (60 in a workshop)"
     )
+    _add_adapter_option(app)
     app.set_defaults(command_function=start_app)
 
     run = commands.add_parser("run", help="run a scenario and print what happens in each step")
@@ -76,6 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--out", metavar="TRACE.jsonl", help="keep the trace in this file")
     run.add_argument("--json", action="store_true", dest="as_json", help="one JSON object a line")
     run.add_argument("--steps", type=_positive, metavar="N", help="stop after N steps")
+    _add_adapter_option(run)
     run.set_defaults(command_function=run_command.run_scenario)
 
     inspect = commands.add_parser("inspect", help="print the state at a moment of a trace")
@@ -120,18 +122,44 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def start_app(host: str | None, port: int | None, workshop: bool, sessions: int | None) -> None:
+def _add_adapter_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--adapter",
+        type=_named_folder,
+        action="append",
+        default=[],
+        dest="adapters",
+        metavar="NAME=FOLDER",
+        help="a LoRA adapter of the bundled model in PEFT's format, to be asked for by NAME; "
+        "may be given more than once",
+    )
+
+
+def start_app(
+    host: str | None,
+    port: int | None,
+    workshop: bool,
+    sessions: int | None,
+    adapters: Sequence[tuple[str, str]],
+) -> None:
     """Serve the app until Ctrl-C."""
     # Only this command pays for loading the web server.
     from pagedviz.ui.launch import launch
 
-    launch(host, port, workshop, sessions)
+    launch(host, port, workshop, sessions, adapters)
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or len(text) > 18 or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
+
+
+def _named_folder(text: str) -> tuple[str, str]:
+    name, is_sign, folder = text.partition("=")
+    if not (name and is_sign and folder):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FOLDER")
+    return name, folder
 
 
 def _never_fail_to_print() -> None:

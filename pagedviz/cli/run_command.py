@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from pagedviz.cli.step_report import printable, report_step
@@ -21,12 +22,19 @@ class OutputError(PagedVizError):
     """A file that cannot be written."""
 
 
-def run_scenario(scenario: str, out: str | None, as_json: bool, steps: int | None) -> None:
-    """Print a line a step and a summary. PagedVizError, ModelError."""
+def run_scenario(
+    scenario: str,
+    out: str | None,
+    as_json: bool,
+    steps: int | None,
+    adapters: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Print a line a step and a summary. adapters: name and folder of those that the model has
+    besides its own. PagedVizError, ModelError."""
     loaded = load_scenario(scenario)
     if out is not None:
         _check_writable(out)
-    model = load_tiny()
+    model = load_tiny(adapters)
     run = ScenarioRun(loaded, model, "tiny")
     token_text = None if model.tokenizer is None else model.tokenizer.token_text
     if not as_json:

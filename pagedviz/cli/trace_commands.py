@@ -11,12 +11,12 @@ from typing import Any
 
 from pagedviz.cli.step_report import printable
 from pagedviz.engine.errors import PagedVizError, TraceFormatError
-from pagedviz.engine.events import Event, SequenceScheduled, SequenceSubmitted
+from pagedviz.engine.events import Event
 from pagedviz.engine.ids import page_label
-from pagedviz.engine.invariants import check_step
 from pagedviz.engine.rules import RULES
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.engine.state_hash import format_state_hash, state_hash_hex
+from pagedviz.trace.check import check_steps
 from pagedviz.trace.codec import read_trace
 from pagedviz.trace.trace import Trace
 
@@ -36,21 +36,10 @@ def _read(path: str) -> Trace:
 def check_trace(trace: str) -> None:
     """Print `ok: ...`, or raise RuleBroken with the first violation. TraceFormatError."""
     read = _read(trace)
-    last_busy = max((i for i, r in enumerate(read.steps) if _is_busy(r.events)), default=0)
-    for folded in read.walk():
-        violations = check_step(
-            folded.before,
-            folded.events,
-            folded.after,
-            more_arrivals=folded.step < last_busy,
-        )
+    for step, violations in check_steps(read):
         if violations:
-            raise RuleBroken(f"{trace}: step {folded.step} breaks {violations[0]}")
+            raise RuleBroken(f"{trace}: step {step} breaks {violations[0]}")
     print(f"ok: {read.num_steps} steps, {read.total_events} events, rules {ranges(tuple(RULES))}")
-
-
-def _is_busy(events: tuple[Event, ...]) -> bool:
-    return any(isinstance(event, SequenceScheduled | SequenceSubmitted) for event in events)
 
 
 def ranges(numbers: tuple[int, ...]) -> str:

@@ -18,10 +18,10 @@ from pagedviz.engine import live_rules
 from pagedviz.engine.events import Emit, Emitted, InvariantViolated
 from pagedviz.engine.invariants import Violation, check_events
 from pagedviz.engine.live_findings import (
-    as_violated_event,
     audited_snapshot,
     explain,
     one_by_place,
+    violated_event,
 )
 from pagedviz.engine.live_state import Audited, LiveState, Roll
 from pagedviz.engine.own_prefixes import OwnPrefixes
@@ -70,6 +70,9 @@ class LiveChecker:
         self.is_paused = False
         self.last_cost_us: float | None = None
         """What the newest check took, in microseconds; None before the first and while paused."""
+        self.num_checked = 0
+        self.total_cost_us = 0.0
+        """How many checks there were, and what they took together."""
         self.violations: list[Violation] = []
         """All that is broken after the last step, by rule."""
         self._has_gap = False
@@ -110,7 +113,7 @@ class LiveChecker:
         began = perf_counter()
         self.violations = self.check(engine)
         self._events.clear()
-        self.last_cost_us = (perf_counter() - began) * 1e6
+        self._count(began)
         return self._tell_new()
 
     def after_failure(self, engine: Audited) -> list[InvariantViolated]:
@@ -124,18 +127,21 @@ class LiveChecker:
             began = perf_counter()
             facts = StepFacts(start, self._events, engine.reads)
             self.violations = one_by_place(check_events(facts))
-            self.last_cost_us = (perf_counter() - began) * 1e6
+            self._count(began)
         self._events.clear()
         self._has_gap = True
         self._start = self._before = None
         return self._tell_new()
 
+    def _count(self, began: float) -> None:
+        self.last_cost_us = (perf_counter() - began) * 1e6
+        self.num_checked += 1
+        self.total_cost_us += self.last_cost_us
+
     def _tell_new(self) -> list[InvariantViolated]:
         told, self._told = self._told, {(v.rule, v.page_id, v.seq_id) for v in self.violations}
         return [
-            as_violated_event(v)
-            for v in self.violations
-            if (v.rule, v.page_id, v.seq_id) not in told
+            violated_event(v) for v in self.violations if (v.rule, v.page_id, v.seq_id) not in told
         ]
 
     @property

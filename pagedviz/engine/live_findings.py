@@ -47,7 +47,8 @@ def one_by_place(found: list[Violation]) -> list[Violation]:
     return sorted(by_place.values(), key=lambda v: (v.rule, v.page_id or 0, v.seq_id or 0))
 
 
-def as_violated_event(violation: Violation) -> InvariantViolated:
+def violated_event(violation: Violation) -> InvariantViolated:
+    """What a trace has of a violation."""
     page_id = violation.page_id
     if page_id is not None and page_id < 0:
         page_id = None  # a broken table; the message has the number

@@ -17,7 +17,6 @@ from pagedviz.engine.live_checker import LiveChecker
 from pagedviz.engine.pages import PoisonedPool
 from pagedviz.engine.profiles import PROFILES, Profile
 from pagedviz.engine.sampling import SamplingParams
-from pagedviz.engine.scheduler import StepPlan
 from pagedviz.faults.fault import Fault, broken_attention, broken_profile
 from pagedviz.faults.histories import Histories
 from pagedviz.faults.workload import Abort, Ask
@@ -122,20 +121,18 @@ class FaultRun(ScenarioRun):
     def is_done(self) -> bool:
         return super().is_done and not self._aborts
 
-    def step(self) -> StepOutcome:
+    def step(self) -> None:
         number = self.engine.num_steps
         try:
             for command in [c for c in self._aborts if c.step <= number]:
                 self._aborts.remove(command)
                 self.engine.abort(self.seq_ids[command.name])
-            return super().step()
+            super().step()
         except (PagedVizError, ModelError) as raised:
             self._ended = f"The faulty engine stops in step {number}: {raised}"
-            outcome = StepOutcome(StepPlan([], [], {}, [], []), [], [], {}, [], [], None)
-            self._end_step(outcome)
-            return outcome
+            self._end_step(None)
 
-    def _end_step(self, outcome: StepOutcome) -> None:
+    def _end_step(self, outcome: StepOutcome | None) -> None:
         emitted = self._recorder.open_events
         events = [as_event(event) for event in emitted]
         done = tuple(event for event in events if not isinstance(event, InvariantViolated))
@@ -147,13 +144,16 @@ class FaultRun(ScenarioRun):
         super()._end_step(outcome)
         self._reducer.end_step()
 
-    def _found(self, events: tuple[Event, ...], outcome: StepOutcome) -> list[InvariantViolated]:
+    def _found(
+        self, events: tuple[Event, ...], outcome: StepOutcome | None
+    ) -> list[InvariantViolated]:
         """Rule 8, which only the model can tell."""
         self._histories.follow(events)
         found: list[Violation] = []
         if self.checker is not None and not self.checker.is_paused:
-            number = self._reducer.num_steps
-            found += self._histories.untrue_logits(number, outcome, self._dense)
+            if outcome is not None:
+                number = self._reducer.num_steps
+                found += self._histories.untrue_logits(number, outcome, self._dense)
             found += self._histories.untrue_tokens(self.engine.snapshot())
         new = []
         for v in found:

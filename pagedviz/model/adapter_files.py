@@ -134,13 +134,22 @@ def _read_weights(path: Path, lora: _LoraConfig, model: LlamaConfig) -> Adapter:
     kv = model.num_kv_heads * model.head_dim
     sizes = {"q_proj": (d, heads), "k_proj": (d, kv), "v_proj": (d, kv), "o_proj": (heads, d)}
 
+    def take(name: str, rows: int, columns: int) -> Array:
+        tensor = tensors.take(name, rows, columns)
+        if not np.isfinite(tensor).all():
+            raise CheckpointInvalid(
+                f"tensor {name} in {path.name} holds numbers that are not finite; nothing can be "
+                "computed with them."
+            )
+        return tensor
+
     def pair(layer: int, name: str) -> LowRank | None:
         if name not in lora.projections:
             return None
         stem = f"base_model.model.model.layers.{layer}.self_attn.{name}"
         wide, out = sizes[name]
-        down = tensors.take(f"{stem}.lora_A.weight", lora.rank, wide)
-        up = tensors.take(f"{stem}.lora_B.weight", out, lora.rank)
+        down = take(f"{stem}.lora_A.weight", lora.rank, wide)
+        up = take(f"{stem}.lora_B.weight", out, lora.rank)
         return LowRank(np.ascontiguousarray(down.T), np.ascontiguousarray(up.T))
 
     def layer(index: int) -> AdapterLayer:

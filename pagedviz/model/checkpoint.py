@@ -8,6 +8,8 @@ Invariants:
   checked configuration, not the file's claims. Every tensor of the file has a place in the model.
 """
 
+import re
+from collections.abc import Iterable
 from pathlib import Path, PureWindowsPath
 
 import numpy as np
@@ -16,12 +18,15 @@ from numpy.typing import NDArray
 from pagedviz.model.adapter_files import CONFIG as ADAPTER_CONFIG
 from pagedviz.model.adapter_files import load_adapter
 from pagedviz.model.config import LlamaConfig
-from pagedviz.model.errors import CheckpointInvalid, ConfigUnsupported
+from pagedviz.model.errors import BadModelInput, CheckpointInvalid, ConfigUnsupported, ModelError
 from pagedviz.model.tensor_files import TensorFiles, read_object
 from pagedviz.model.tokenizer import Tokenizer
 from pagedviz.model.transformer import LanguageModel, LayerWeights, Weights
 
 Array = NDArray[np.float32]
+# A name stands in scenario files, addresses and traces.
+_ADAPTER_NAME = re.compile(r"[A-Za-z0-9._-]{1,40}")
+MAX_ADAPTERS = 16
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
@@ -40,16 +45,36 @@ def load_model(folder: str | Path) -> LanguageModel:
     return LanguageModel(config, weights, tokenizer)
 
 
-def load_tiny() -> LanguageModel:
-    """Load the small trained model that comes with the package, with its adapters."""
+def load_tiny(more_adapters: Iterable[tuple[str, str | Path]] = ()) -> LanguageModel:
+    """Load the small trained model that comes with the package, with its adapters and with those of
+    `more_adapters`, name and folder each.
+
+    Raises what `load_adapter` does, with the name in front, and `BadModelInput` for a name that is
+    taken or none, or more than MAX_ADAPTERS.
+    """
     folder = Path(__file__).parent / "tiny"
     model = load_model(folder)
-    return model.with_adapters(
-        {
-            config.parent.name: load_adapter(config.parent, model)
-            for config in sorted(folder.glob(f"adapters/*/{ADAPTER_CONFIG}"))
-        }
-    )
+    adapters = {
+        config.parent.name: load_adapter(config.parent, model)
+        for config in sorted(folder.glob(f"adapters/*/{ADAPTER_CONFIG}"))
+    }
+    for number, (name, path) in enumerate(more_adapters, 1):
+        if number > MAX_ADAPTERS:
+            raise BadModelInput(f"up to {MAX_ADAPTERS} adapters can be added, and here are more.")
+        if not _ADAPTER_NAME.fullmatch(name):
+            raise BadModelInput(
+                f"an adapter cannot be called {name[:60]!r}: give it 1 to 40 letters (a to z), "
+                "digits, '-', '_' or '.'."
+            )
+        if name in adapters:
+            raise BadModelInput(
+                f"there is an adapter {name!r} already; give this one another name."
+            )
+        try:
+            adapters[name] = load_adapter(path, model)
+        except ModelError as error:
+            raise type(error)(f"adapter {name!r}: {error}") from error
+    return model.with_adapters(adapters)
 
 
 def _read_weights(tensors: TensorFiles, config: LlamaConfig) -> Weights:

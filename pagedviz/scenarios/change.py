@@ -3,9 +3,10 @@
     {"step": 14, "settings": {"chunk_size": 8}, "aborts": ["tom"], "prompts": {"lily": "Once ..."}}
 
 There are two kinds of settings. The token budget and the chunk decide about the next step only: a
-running engine takes them over and nothing behind it changes. Page size, pool size and caching are
-built into every page that exists: the run is repeated from its first step with them, the tokens
-sampled before `step` are given, and from `step` on the model samples again.
+running engine takes them over and nothing behind it changes. Page size, sizes of the pools,
+caching, preemption and profile are what an engine is put together from: the run is repeated from
+its first step with them, the tokens sampled before `step` are given, and from `step` on the model
+samples again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pagedviz.scenarios.scenario import MAX_PROMPT_CHARS, MAX_STEP
 from pagedviz.scenarios.tables import Table, show
 from pagedviz.trace.changed_limits import LIMITS
 
-REBUILDS = ("block_size", "num_pages", "prefix_caching")
+REBUILDS = ("block_size", "num_pages", "prefix_caching", "preemption", "host_pages", "profile")
 """The settings with which a run is repeated from its start."""
 
 MAX_CHANGES = 8

@@ -112,7 +112,7 @@ class ScenarioRun:
         """All requests have been submitted and have finished."""
         return not self._pending and not self.engine.has_unfinished
 
-    def step(self) -> StepOutcome:
+    def step(self) -> None:
         """Submit what has arrived and step the engine once, even if there is nothing to do."""
         step = self.engine.num_steps
         for request in [r for r in self._pending if self._is_due(r, step)]:
@@ -120,12 +120,11 @@ class ScenarioRun:
             self._pending.remove(request)
         if self.checker is not None:
             self.checker.more_arrivals = bool(self._pending)
-        outcome = self.engine.step()
-        self._end_step(outcome)
-        return outcome
+        self._end_step(self.engine.step())
 
-    def _end_step(self, outcome: StepOutcome) -> None:
-        self._recorder.end_step(self._logprobs(outcome))
+    def _end_step(self, outcome: StepOutcome | None) -> None:
+        """outcome: None of a step that raised and is recorded all the same."""
+        self._recorder.end_step({} if outcome is None else self._logprobs(outcome))
 
     def _logprobs(self, outcome: StepOutcome) -> Mapping[int, SequenceOf[tuple[int, float]]]:
         """What the trace is to keep of a step's candidates, by sequence."""

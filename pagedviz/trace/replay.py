@@ -110,6 +110,26 @@ class Replay:
         self._checkpoints = {0: _copy(self._live)}
         self._attention = None
 
+    # ---- going far -------------------------------------------------------------------------
+
+    def is_near(self, step: int) -> bool:
+        """Whether what `step` shows costs no more steps than lie between two checkpoints."""
+        with self._lock:
+            return step - self._start_for(step) <= self._every
+
+    def approach(self, step: int) -> int:
+        """Run one step more on the way to `step`; how many are done then. As `check` raises."""
+        with self._lock:
+            done = min(step, self._start_for(step) + 1)
+            self._go_to(done)
+        return done
+
+    def _start_for(self, step: int) -> int:
+        """The start of a step, not after `step`, where an engine stands."""
+        at = self._live.engine.num_steps
+        nearest = max(start for start in self._checkpoints if start <= step)
+        return at if nearest <= at <= step else nearest
+
     # ---- asking ----------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -196,10 +216,9 @@ class Replay:
             raise MomentNotFound(f"step {step} is not recorded")
         if self.trace.num_steps != self._num_steps:
             self._begin()  # the trace has grown, and scripts are given at submission
-        nearest = max(start for start in self._checkpoints if start <= step)
-        at = self._live.engine.num_steps
-        if not nearest <= at <= step:
-            self._live = _copy(self._checkpoints[nearest])
+        start = self._start_for(step)
+        if self._live.engine.num_steps != start:
+            self._live = _copy(self._checkpoints[start])
         while self._live.engine.num_steps < step:
             self._advance()
         return self._live

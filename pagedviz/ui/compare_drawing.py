@@ -6,50 +6,54 @@ a colour alone; what differs, and what does not, takes the same room in every st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
-from pagedviz.trace.queries import occupancy
+from pagedviz.engine.snapshot import Snapshot
+from pagedviz.trace.queries import host_pool, occupancy
 from pagedviz.trace.trace import Trace
 from pagedviz.ui.marks import badges, decorate
 from pagedviz.ui.pairs import Pair
 from pagedviz.views.comparison import KINDS, Comparison
 from pagedviz.views.comparison_rows import Cell, Row
+from pagedviz.views.words import count
 
-KIND_NAMES = {"decisions": "Decisions", "pages": "Pages", "text": "Texts"}
-_MARKS = {"decisions": "\u25c6", "pages": "\u25a6", "text": "\u00b6"}
+KIND_NAMES = {"decisions": "Decisions", "pages": "Pages", "text": "Texts", "rules": "Rules"}
+_MARKS = {"decisions": "\u25c6", "pages": "\u25a6", "text": "\u00b6", "rules": "\u2717"}
 _STATE_HELP = "State hash: the same on every screen that shows this moment"
 # Narrower marks than these cannot be told apart.
 _MOST_MARKS = 400
 _HEADS = ("state", "tokens computed", "pages", "cache hits")
 
 
-def draw_strip(pair: Pair, comparison: Comparison, step: int) -> str:
-    """Both runs over time, how full their pools are, and a row of marks for each kind."""
+def draw_strip(pair: Pair, comparison: Comparison) -> str:
+    """Both runs over time, how full their pools are (that of the host too, if one has any), and a
+    row of marks for each kind."""
     num_steps = max(1, comparison.num_steps)
-    rows = [
-        _strip_row(
-            f"{side} run", f"active pages of {trace.header.num_pages}", _fill(trace, num_steps)
-        )
-        for side, trace in (("Left", pair.left.trace), ("Right", pair.right.trace))
-    ]
+    rows = []
+    sides = (("Left", pair.left.trace), ("Right", pair.right.trace))
+    for side, trace in sides:
+        num_pages, note = trace.header.num_pages, f"active pages of {trace.header.num_pages}"
+        fill = _fill(occupancy(trace).active, num_pages, num_steps)
+        rows.append(_strip_row(f"{side} run", note, fill))
+    if any(host_pool(trace) for _, trace in sides):
+        rows += [_host_row(f"{side} host", trace, num_steps) for side, trace in sides]
     for kind in KINDS:
         steps = comparison.steps(kind)
         found = f"{len(steps)} of {comparison.num_steps} steps differ" if steps else "no difference"
         label = f"{_MARKS[kind]} {KIND_NAMES[kind]}"
         rows.append(_strip_row(label, found, _marks(steps, num_steps, kind)))
-    now = 100 * (step + 0.5) / num_steps
     return (
-        f'<div class="panel comparestrip" style="--now:{now:.3f}%" role="img" aria-label="'
-        f'{_strip_words(comparison, step)}">{"".join(rows)}</div>'
+        '<div class="panel comparestrip" role="img" aria-label="'
+        f'{_strip_words(comparison)}">{"".join(rows)}</div>'
     )
 
 
-def _strip_words(comparison: Comparison, step: int) -> str:
+def _strip_words(comparison: Comparison) -> str:
     parts = [
         f"{KIND_NAMES[kind].lower()} differ in {len(comparison.steps(kind))}" for kind in KINDS
     ]
-    return f"Step {step}; of {comparison.num_steps} steps {', '.join(parts)}"
+    return f"Of {comparison.num_steps} steps {', '.join(parts)}"
 
 
 def _strip_row(label: str, note: str, track: str) -> str:
@@ -59,14 +63,23 @@ def _strip_row(label: str, note: str, track: str) -> str:
     )
 
 
-def _fill(trace: Trace, num_steps: int) -> str:
-    """How much of the pool is active, step by step, up to the end of the run."""
-    active = [int(held) for held in occupancy(trace).active[:num_steps]]
+def _host_row(label: str, trace: Trace, num_steps: int) -> str:
+    pool, held = host_pool(trace), occupancy(trace).host
+    if pool is None:
+        return _strip_row(label, "no host pool", "")
+    size = pool.num_pages or int(held.max(initial=0))
+    note = f"host pages of {size}" if pool.num_pages else f"host pages, {size} at most"
+    return _strip_row(label, note, _fill(held, max(1, size), num_steps))
+
+
+def _fill(held: Iterable[int], size: int, num_steps: int) -> str:
+    """How much of a pool is in use, step by step, up to the end of the run."""
+    active = [int(pages) for pages in held][:num_steps]
     every = -(-num_steps // _MOST_MARKS)
     points = ["0% 100%"]
     for first in range(0, len(active), every):
         part = active[first : first + every]
-        high = 100 - 100 * max(part) / trace.header.num_pages
+        high = 100 - 100 * max(part) / size
         for x in (first, first + len(part)):
             points.append(f"{100 * x / num_steps:.2f}% {high:.1f}%")
     points.append(f"{100 * len(active) / num_steps:.2f}% 100%")
@@ -115,16 +128,18 @@ def draw_differences(
 
 
 def _equal(comparison: Comparison, kind: str, is_complete: bool) -> str:
+    if kind == "rules" and not comparison.steps(kind):
+        return f"Neither run breaks a rule{'' if is_complete else ' so far'} that the other keeps"
     if kind == "text" and not comparison.steps(kind):
         return f"All texts {'' if is_complete else 'so far '}are equal in both runs"
     return "The same in this step"
 
 
 def draw_side(
-    side: str, words: str, state: str, said: str, rows: Sequence[Row], num_hues: int, empty: str
+    side: str, words: str, state: str, said: str, rows: Sequence[Row], num_hues: int, held: str
 ) -> str:
-    """Heading, sentence (as HTML) and sequences of one run. state: its hash. empty: slots, in
-    words."""
+    """Heading, sentence (as HTML) and sequences of one run. state: its hash. held: what its pools
+    hold, in words."""
     heading = f"{side} run \u00b7 {escape(words) or 'the same settings'}"
     chip = f'<span class="chip" title="{_STATE_HELP}">state {state}</span>'
     heads = "".join(f'<th scope="col" class="right">{head}</th>' for head in _HEADS[1:])
@@ -134,8 +149,19 @@ def draw_side(
         f'<p class="said">{said}</p>'
         f'<div class="tablebox" tabindex="0"><table><thead><tr><th scope="col">sequence</th>'
         f'<th scope="col">{_HEADS[0]}</th>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
-        f'<p class="quiet">{empty}</p></div>'
+        f'<p class="quiet">{held}</p></div>'
     )
+
+
+def held_words(trace: Trace, snapshot: Snapshot, empty_slots: int) -> str:
+    """`3 empty slots in active pages · 11 of 64 host pages in use`"""
+    words = f"{count(empty_slots, 'empty slot')} in active pages"
+    pool = host_pool(trace)
+    if pool is None:
+        return words
+    num_used = sum(len(view.host_page_ids) for view in snapshot.sequences)
+    of = "" if pool.num_pages is None else f" of {pool.num_pages}"
+    return f"{words} \u00b7 {num_used}{of} host pages in use"
 
 
 def _row(row: Row, num_hues: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import streamlit as st
 
 from pagedviz.engine.config import PREEMPTIONS, PROFILE_NAMES, EngineConfig
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.pairs import COMPARED, SETTING_WORDS, chosen_settings
 from pagedviz.ui.session import View
 
@@ -59,6 +59,6 @@ def _field(key: str, name: str, value: Any) -> None:
 
 def _submitted(engine: EngineConfig, prefix: str) -> None:
     typed = {name: session.field(f"{prefix}{name}") for name in COMPARED}
-    session.compare_with(
+    commands.compare_with(
         {name: value for name, value in typed.items() if value != getattr(engine, name)}
     )

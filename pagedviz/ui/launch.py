@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 import streamlit as st
 
 from pagedviz.engine.errors import PagedVizError
+from pagedviz.model import load_tiny
 from pagedviz.ui.server_limits import ServerLimits, environment, limits
 
 HERE = Path(__file__).resolve().parent
@@ -50,16 +51,20 @@ def launch(
     port: int | None = None,
     workshop: bool = False,
     sessions: int | None = None,
+    adapters: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Serve the app until Ctrl-C; prints its address in one line once it listens.
 
     `port=None` takes the first free one from 8501 on, `port=0` one that the system picks.
     `workshop` listens on the local network, with limits for a room full of people; `sessions` is
     the most of them at a time. `host=None` is localhost, or every interface for a workshop.
+    `adapters`: name and folder of those that the model is to have besides its own.
     Raises LaunchError when the host is not this machine's or the given port cannot be had, and
-    LimitsError for limits in the environment that make no sense.
+    LimitsError for limits in the environment that make no sense; ModelError for an adapter.
     """
-    granted = _grant(workshop, sessions)
+    granted = _grant(workshop, sessions, adapters)
+    if granted.adapters:
+        load_tiny(granted.adapters)  # whoever starts the server is told, not its visitors
     host = host or (EVERY_INTERFACE if granted.workshop else DEFAULT_HOST)
     chosen = first_free_port(host) if port is None else port
     try_port(host, chosen)
@@ -110,12 +115,17 @@ def _warm_up(is_for_many: bool = False) -> None:
     (warm_up_all if is_for_many else warm_up_first)()
 
 
-def _grant(workshop: bool, sessions: int | None) -> ServerLimits:
+def _grant(
+    workshop: bool, sessions: int | None, adapters: Sequence[tuple[str, str]]
+) -> ServerLimits:
     """The limits that the environment and the command line ask for."""
     asked = {"PAGEDVIZ_WORKSHOP": "on"} if workshop else {}
     granted = limits({**os.environ, **asked})
     if sessions is not None:
         granted = replace(granted, sessions=sessions)
+    if adapters:
+        here = tuple((name, os.path.abspath(folder)) for name, folder in adapters)
+        granted = replace(granted, adapters=(*granted.adapters, *here))
     return granted
 
 

@@ -10,7 +10,7 @@ import re
 
 import streamlit as st
 
-from pagedviz.ui import session
+from pagedviz.ui import commands
 from pagedviz.ui.markdown import plain
 from pagedviz.ui.session import View
 
@@ -44,4 +44,4 @@ def draw_messages(view: View) -> None:
     with st.container(key="messages"):
         for problem in view.problems:
             st.warning(plain(in_form_words(problem)))
-        st.button("Close", key="close messages", on_click=session.dismiss, type="tertiary")
+        st.button("Close", key="close messages", on_click=commands.dismiss, type="tertiary")

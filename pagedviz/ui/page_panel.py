@@ -11,7 +11,7 @@ from pagedviz.engine.errors import PagedVizError
 from pagedviz.engine.snapshot import Snapshot
 from pagedviz.model import ModelError
 from pagedviz.trace.trace import Moment
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.figures import draw_figure
 from pagedviz.ui.markdown import plain
 from pagedviz.ui.panel_drawing import draw_page_card, draw_story
@@ -108,7 +108,7 @@ def _go_to(page_id: int, key: str, moments: dict[str, Moment]) -> None:
         return
     # The choice of page is kept: at another moment another page would be the one just touched.
     session.view().looking.page = page_id
-    session.go(moment)
+    commands.go(moment)
 
 
 def _tensors(view: View, theme: Theme, report: PageReport, row: DeltaGenerator) -> None:

@@ -91,6 +91,14 @@ def chosen_settings(view: View) -> Mapping[str, Any]:
     return {"prefix_caching": not view.run.scenario.engine.prefix_caching}
 
 
+def settings_back(view: View) -> dict[str, Any] | None:
+    """What the run on screen has otherwise, seen from the right one; None of a fault's workload."""
+    if not view.run.key.is_scenario:
+        return None
+    engine = view.run.scenario.engine
+    return {name: getattr(engine, name) for name in chosen_settings(view)}
+
+
 def setting_words(scenario: Scenario, other: Scenario) -> str:
     """`slots a page 4, prefix caching on`: the settings in which it is not like the other."""
     found = []

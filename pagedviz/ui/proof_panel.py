@@ -11,11 +11,12 @@ from html import escape
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from pagedviz.engine.errors import ConfigError
 from pagedviz.trace.trace import Moment
 from pagedviz.trace.truth import Truth
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.panel_drawing import draw_table
-from pagedviz.ui.replays import sweep_of, truths_of
+from pagedviz.ui.replays import TooFar, approach_of, sweep_of, truths_of
 from pagedviz.ui.runs import RunKey
 from pagedviz.ui.session import View
 from pagedviz.ui.sweeps import Swept
@@ -30,7 +31,14 @@ def draw_proof(view: View, theme: Theme, row: DeltaGenerator) -> None:
     """The step at rest, and the whole run."""
     del theme, row  # every panel is drawn alike
     step = view.moment.step
-    truths = truths_of(view.run, step)
+    try:
+        truths = truths_of(view.run, step)
+    except TooFar:
+        approach = approach_of(view.run, step)
+        if approach.ended is not None:
+            raise ConfigError(approach.ended) from None
+        st.fragment(_on_the_way, run_every=_EVERY_SECONDS)(view.run.key, step)
+        return
     names = {
         sequence.seq_id: sequence_name(sequence.seq_id, sequence.name)
         for sequence in view.run.trace.at(step).sequences
@@ -43,6 +51,20 @@ def draw_proof(view: View, theme: Theme, row: DeltaGenerator) -> None:
         table = f'<div class="panel"><p>{nothing}</p></div>'
     st.html(f'<div class="panel" data-testid="proof"><h2>{head}</h2></div>{table}')
     st.fragment(_sweep, run_every=_EVERY_SECONDS)(view.run.key, view.run.trace.num_steps)
+
+
+def _on_the_way(key: RunKey, step: int) -> None:
+    view = session.view()
+    if view.run.key != key or view.moment.step != step:
+        return  # the panel is about to be drawn anew
+    approach = approach_of(view.run, step)
+    if approach.is_done:
+        st.rerun()
+    st.html(
+        f'<div class="panel" data-testid="proof"><h2>Step {step} is far from the start</h2><p>'
+        "What its pages hold is computed again, in the background while somebody looks: "
+        f"{count(approach.num_done, 'step')} of {step} done</p></div>"
+    )
 
 
 def _row(truth: Truth, names: dict[int, str]) -> tuple[str, ...]:
@@ -68,7 +90,7 @@ def _sweep(key: RunKey, num_steps: int) -> None:
             f"Go to step {worst.step}",
             key="worst step",
             type="tertiary",
-            on_click=session.go,
+            on_click=commands.go,
             args=(Moment(worst.step),),
         )
 

@@ -58,8 +58,6 @@ class Recording:
         self._ended: str | None = None
         self._known: Recorded | None = None
         self._checker = run.checker
-        self._num_checked = 0
-        self._check_us = 0.0
         self._last_us: float | None = None
 
     @property
@@ -138,8 +136,9 @@ class Recording:
         checker = self._checker
         if checker is None:
             return None
-        mean = self._check_us / self._num_checked if self._num_checked else None
-        return Checked(self._num_checked, checker.coverage, mean, self._last_us, checker.is_paused)
+        num_checked = checker.num_checked
+        mean = checker.total_cost_us / num_checked if num_checked else None
+        return Checked(num_checked, checker.coverage, mean, self._last_us, checker.is_paused)
 
     def pause_check(self, is_paused: bool) -> None:
         """Whether the steps that are still to be recorded go unchecked."""
@@ -147,13 +146,10 @@ class Recording:
             if self._checker is not None:
                 (self._checker.pause if is_paused else self._checker.resume)()
 
-    def _count_check(self) -> None:
-        checker = self._checker
-        if checker is not None and checker.last_cost_us is not None:
-            self._num_checked += 1
-            self._last_us = checker.last_cost_us
-            self._check_us += checker.last_cost_us
-            checker.last_cost_us = None  # of a big pool not every step is checked
+    def _note_cost(self) -> None:
+        # A checker that is paused forgets it.
+        if self._checker is not None and self._checker.last_cost_us is not None:
+            self._last_us = self._checker.last_cost_us
 
     def _set_stopped(self, is_stopped: bool) -> None:
         with self._lock:
@@ -166,7 +162,7 @@ class Recording:
                 return
             if not run.is_done:
                 run.step()
-                self._count_check()
+                self._note_cost()
             all_came = len(run.seq_ids) == self._num_requests
             if run.ended is not None:
                 self._end(run.ended)

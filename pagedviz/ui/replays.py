@@ -1,7 +1,8 @@
 """Recorded runs that are run again for their tensors, one for each run, shared by all sessions.
 
 Invariants: nothing is run before a panel asks; a trace from a file is repeated only if this model
-made it, and no further than STEP_LIMIT, since every step costs everybody's time.
+made it; while somebody waits no further than STEP_LIMIT, since every step costs everybody's time:
+the way to a later one is run again in the background.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pagedviz.model import LanguageModel, dense_logits
 from pagedviz.trace.replay import Replay
 from pagedviz.trace.trace import Trace
 from pagedviz.trace.truth import Truth, check_recorded_step
+from pagedviz.ui.approach import Approach
 from pagedviz.ui.runs import MODEL_NAME, RecordedRun, RunKey, bundled_model, work_on
 from pagedviz.ui.sweeps import Sweep, Swept
 
@@ -28,17 +30,41 @@ _TRUTHS_KEPT = 512
 _SWEEPS_KEPT = 8
 
 
+class TooFar(ConfigError):
+    """A step that would take too long to be waited for."""
+
+
 def replay_of(run: RecordedRun, step: int) -> Replay:
-    """To be asked about `step`. ConfigError, one sentence, if that cannot be repeated here."""
+    """To be asked about `step`. ConfigError, one sentence, if that cannot be repeated here; TooFar
+    if nobody has been near it yet."""
+    replay = _repeated(run)
+    if step > STEP_LIMIT and not replay.is_near(step):
+        raise TooFar(
+            f"this is step {step}; what was not recorded is computed at once up to step "
+            f"{STEP_LIMIT}; \u201cProof\u201d computes its way to a later one"
+        )
+    return replay
+
+
+def approach_of(run: RecordedRun, step: int) -> Approach:
+    """The way to a far step, which goes on while somebody asks. ConfigError as `replay_of`."""
+    approach = _approach(run.key, run.trace.num_steps, step, _repeated(run))
+    approach.look()
+    work_on(approach)
+    return approach
+
+
+@st.cache_resource(show_spinner=False, max_entries=_KEPT)
+def _approach(key: RunKey, num_steps: int, step: int, _replay: Replay) -> Approach:
+    return Approach(_replay, step)
+
+
+def _repeated(run: RecordedRun) -> Replay:
     header = run.trace.header
     if header.model != MODEL_NAME:
         raise ConfigError(
             "this trace was recorded with another model or none, so its keys, values, attention "
             "and logits cannot be computed here"
-        )
-    if step > STEP_LIMIT:
-        raise ConfigError(
-            f"this is step {step}; what was not recorded is computed up to step {STEP_LIMIT}"
         )
     if run.is_growing:
         raise ConfigError(

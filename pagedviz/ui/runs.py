@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from pagedviz.engine.errors import ConfigError, ScenarioError
 from pagedviz.engine.live_checker import LiveChecker
 from pagedviz.faults import Fault, find_fault
 from pagedviz.faults.run import FAULTY, HEALTHY, FaultRun
-from pagedviz.model import LanguageModel, load_tiny
+from pagedviz.model import BadModelInput, LanguageModel, ModelError, load_tiny
 from pagedviz.scenarios import (
     BranchRun,
     Change,
@@ -32,12 +33,13 @@ from pagedviz.scenarios import (
     scenario_names,
 )
 from pagedviz.scenarios.scenario import ENGINE_KEYS
-from pagedviz.trace.trace import Trace
+from pagedviz.trace.trace import Moment, Trace
 from pagedviz.ui.recording import Checked, Recorded, Recording
 from pagedviz.ui.server_limits import limits
 from pagedviz.ui.worker import Job, Worker
 from pagedviz.views.words import TokenText, numbered
 
+_log = logging.getLogger(__name__)
 MODEL_NAME = "tiny"
 # Of a changed run, before it is shown; most runs are shorter.
 FIRST_STEPS = 256
@@ -117,6 +119,11 @@ class RecordedRun:
     def version(self) -> tuple[int, bool]:
         """What tells apart the states of one run that grows."""
         return self.trace.num_steps, self.is_growing
+
+    @property
+    def start(self) -> Moment:
+        """Where it is best looked at first."""
+        return Moment(min(self.scenario.start_step, self.trace.num_steps - 1))
 
     @property
     def hints(self) -> list[tuple[int, str]]:
@@ -244,8 +251,19 @@ def _worker() -> Worker:
 
 @st.cache_resource(show_spinner=False)
 def bundled_model() -> LanguageModel:
-    """The model that runs everything, shared by all. ModelError."""
-    return load_tiny()
+    """The model that runs everything, shared by all, with the adapters that the server was started
+    with. ModelError."""
+    adapters = limits().adapters
+    if not adapters:
+        return load_tiny()
+    try:
+        return load_tiny(adapters)
+    except ModelError as error:
+        # The reason names a folder of the server.
+        _log.error("%s", error)
+        raise BadModelInput(
+            "an adapter that this server was started with cannot be loaded; its log says why"
+        ) from None
 
 
 def _begin(key: RunKey) -> Recording:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from pagedviz.engine.state_hash import format_state_hash
 from pagedviz.trace.trace import Moment
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.frame import frame_style
 from pagedviz.ui.messages import draw_messages
 from pagedviz.ui.panel_style import panel_style
@@ -46,7 +46,7 @@ def draw_frame_without_run(title: Callable[[View], None], content: Callable[[Vie
 
 def _begin() -> tuple[View, Theme]:
     session.meet_board()
-    session.catch_up()
+    commands.catch_up()
     view = session.view()
     session.publish()
     st.html(frame_style() + panel_style())
@@ -112,4 +112,4 @@ def _slid(key: str, go: Callable[[int], None]) -> None:
 
 
 def _went(step: int) -> None:
-    session.go(Moment(step))
+    commands.go(Moment(step))

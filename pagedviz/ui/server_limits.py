@@ -4,12 +4,14 @@
     PAGEDVIZ_RECORDED_STEPS  a number     most steps recorded of one run
     PAGEDVIZ_SESSIONS        a number     most people at a time; not set: any number
     PAGEDVIZ_CHARTS          on, off      whether charts are shown before somebody asks
+    PAGEDVIZ_ADAPTERS        JSON         folders of more LoRA adapters, by name
 
 Invariant: whoever starts the server sets it up by `environment`, so writer and reader agree.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,12 +29,14 @@ class LimitsError(PagedVizError):
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
     """recorded_steps: most steps recorded of one run. sessions: most at a time, None = any number.
-    charts: shown unless a visitor turns them off. workshop: many people on one network."""
+    charts: shown unless a visitor turns them off. workshop: many people on one network.
+    adapters: name and folder of each; visitors see the names."""
 
     recorded_steps: int = 5000
     sessions: int | None = None
     charts: bool = True
     workshop: bool = False
+    adapters: tuple[tuple[str, str], ...] = ()
 
 
 # The library behind the charts is 4.7 MB for each laptop on the one Wi-Fi.
@@ -47,6 +51,7 @@ def limits(environment: Mapping[str, str] = os.environ) -> ServerLimits:
         sessions=_number(environment, "SESSIONS") or base.sessions,
         charts=_switch(environment, "CHARTS", base.charts),
         workshop=base.workshop,
+        adapters=_folders(environment),
     )
 
 
@@ -60,6 +65,8 @@ def environment(granted: ServerLimits) -> dict[str, str]:
     }
     if granted.sessions is not None:
         found["SESSIONS"] = str(granted.sessions)
+    if granted.adapters:
+        found["ADAPTERS"] = json.dumps(dict(granted.adapters))
     return {_PREFIX + name: value for name, value in found.items()}
 
 
@@ -70,6 +77,17 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
     if not (text.isascii() and text.isdecimal() and 0 < int(text) <= 1_000_000):
         raise LimitsError(f"{_PREFIX}{name} must be a whole number from 1 to 1000000, got {text!r}")
     return int(text)
+
+
+def _folders(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    try:
+        found = json.loads(environment.get(_PREFIX + "ADAPTERS", "{}"))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(path, str) for path in found.values()):
+        # What it says instead may be a path, which is no visitor's business.
+        raise LimitsError(f"{_PREFIX}ADAPTERS must be a JSON object of folders by name")
+    return tuple(found.items())
 
 
 def _switch(environment: Mapping[str, str], name: str, default: bool) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 import streamlit as st
 
 from pagedviz.scenarios import Scenario, scenario_names
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.markdown import plain
 from pagedviz.ui.runs import RecordedRun, RunKey
 from pagedviz.ui.setup_fields import (
@@ -47,7 +47,7 @@ def draw_setup(run: RecordedRun) -> None:
         if run.key.is_changed:
             st.button(
                 "Back to the scenario as it comes",
-                on_click=session.open_scenario,
+                on_click=commands.open_scenario,
                 args=(run.key.scenario,),
                 width="stretch",
             )
@@ -57,7 +57,7 @@ def draw_setup(run: RecordedRun) -> None:
         else:
             st.button(
                 "Open a scenario, with settings",
-                on_click=session.open_scenario,
+                on_click=commands.open_scenario,
                 args=(scenario_names()[0],),
                 width="stretch",
             )
@@ -94,7 +94,7 @@ def _draw_fields(key: RunKey) -> None:
 
 
 def _apply(run: RecordedRun) -> None:
-    session.apply(_read_fields(run))
+    commands.apply(_read_fields(run))
 
 
 def _read_fields(run: RecordedRun) -> dict[str, Any]:

@@ -19,12 +19,12 @@ ENGINE_FIELDS = (
     *("preemption", "host_pages", "profile"),
 )
 _NO_ADAPTER = "none: the model alone"
-_PREEMPTIONS = {
+PREEMPTION_WORDS = {
     "recompute": "compute again",
     "swap": "swap to the host",
     "abort": "give up",
 }
-_PROFILES = {"vllm": "vLLM", "nano_vllm": "nano-vLLM"}
+PROFILE_WORDS = {"vllm": "vLLM", "nano_vllm": "nano-vLLM"}
 
 
 def request_values(request: Request) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def draw_engine_fields(prefix: str, engine: EngineConfig) -> None:
         "When no page is left",
         prefix,
         "preemption",
-        _PREEMPTIONS,
+        PREEMPTION_WORDS,
         engine.preemption,
         "What becomes of the sequence that is preempted",
     )
@@ -144,7 +144,7 @@ def draw_engine_fields(prefix: str, engine: EngineConfig) -> None:
             "Decides like",
             prefix,
             "profile",
-            _PROFILES,
+            PROFILE_WORDS,
             engine.profile,
             "The engine whose choices are followed where engines differ. nano-vLLM computes "
             "prompts and answers in different steps, and knows no chunk",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pagedviz.scenarios import load_scenario, scenario_names
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.frame import draw_title
 from pagedviz.ui.recording_bar import draw_recording
 from pagedviz.ui.session import View
@@ -25,7 +25,7 @@ def draw_title_row(view: View, position: str | None = None) -> None:
             st.button(
                 "Undo changes",
                 key="undo changes",
-                on_click=session.open_scenario,
+                on_click=commands.open_scenario,
                 args=(run.key.scenario,),
                 type="tertiary",
             )
@@ -57,4 +57,4 @@ def _choice(view: View) -> None:
 
 def _chosen(key: str, visit: int) -> None:
     if visit == session.view().visit and (name := session.field(key)) is not None:
-        session.open_scenario(name)
+        commands.open_scenario(name)

@@ -9,7 +9,8 @@ from html import escape
 
 import streamlit as st
 
-from pagedviz.ui import session
+from pagedviz.ui import commands
+from pagedviz.ui.file_check import FileChecked
 from pagedviz.ui.marks import decorate
 from pagedviz.ui.session import View
 from pagedviz.views.page_view import StoryLine
@@ -20,10 +21,18 @@ from pagedviz.views.violations import Broken, last_touches, page_of, violations_
 _MOST_OTHERS = 4
 
 
-def draw_violation(view: View, theme: Theme) -> None:
+def draw_violation(view: View, theme: Theme, checked: FileChecked | None) -> None:
+    """checked: of a run from a file, what is known of it by now."""
     trace, (step, event) = view.run.trace, view.moment
     found = violations_of(trace, step)
-    if not found or (event is not None and event < (found[0].moment.event or 0)):
+    if not found and checked is not None:
+        found = checked.broken_in(step)
+    if not found:
+        return
+    first_event = found[0].moment.event
+    if event is not None and event < (
+        trace.num_events(step) if first_event is None else first_event
+    ):
         return
     first = found[0]
     page_id = page_of(trace, first)
@@ -37,14 +46,14 @@ def draw_violation(view: View, theme: Theme) -> None:
                 st.button(
                     f"Go to {moment.step}.{moment.event}",
                     key=f"touch {moment.step} {moment.event}",
-                    on_click=session.go,
+                    on_click=commands.go,
                     args=(moment,),
                 )
             if page_id is not None:
                 st.button(
                     f"All about p{page_id}",
                     key="page of violation",
-                    on_click=session.show_page,
+                    on_click=commands.show_page,
                     args=(page_id,),
                 )
 

@@ -6,6 +6,7 @@ Invariant: the form starts with what holds at the cursor, so that only what was 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -14,11 +15,12 @@ from pagedviz.engine.config import EngineConfig
 from pagedviz.scenarios import Change
 from pagedviz.trace.changed_limits import settings_at
 from pagedviz.trace.trace import Moment
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.attention_panel import sequence_label
 from pagedviz.ui.markdown import plain
 from pagedviz.ui.runs import RecordedRun, RunKey
 from pagedviz.ui.session import View
+from pagedviz.ui.setup_fields import PREEMPTION_WORDS, PROFILE_WORDS
 from pagedviz.views.theme import Theme
 
 _NAMES = {
@@ -27,6 +29,19 @@ _NAMES = {
     "block_size": "slots a page",
     "num_pages": "pages",
     "prefix_caching": "prefix caching",
+    "preemption": "when no page is left:",
+    "host_pages": "host pages",
+    "profile": "decides like",
+}
+_FIELDS = {
+    "max_tokens_per_step": "budget",
+    "chunk_size": "chunk",
+    "block_size": "slots",
+    "num_pages": "pages",
+    "prefix_caching": "caching",
+    "preemption": "preemption",
+    "host_pages": "host",
+    "profile": "profile",
 }
 
 
@@ -54,8 +69,8 @@ def draw_what_if(view: View, theme: Theme, row: DeltaGenerator) -> None:
         )
         st.caption(
             "Budget, chunk, texts and aborts act on the running engine: everything before "
-            f"step {step} stays as it was. Page size, pool size and caching are built into every "
-            "page, so the run is repeated from step 0 with them; the tokens sampled before step "
+            f"step {step} stays as it was. Everything else is what the engine is put together "
+            "from, so the run is repeated from step 0 with it; the tokens sampled before step "
             f"{step} are given, from there on the model samples again. The run on screen is kept."
         )
 
@@ -82,6 +97,21 @@ def _fields(view: View, settings: EngineConfig, prefix: str) -> None:
         st.number_input("Pages in the pool", value=settings.num_pages, step=1, key=f"{prefix}pages")
     with now[4]:
         st.toggle("Prefix caching", value=settings.prefix_caching, key=f"{prefix}caching")
+    preemption, host, profile = st.columns(3, gap="small", vertical_alignment="bottom")
+    with preemption:
+        _choice(
+            "When no page is left", f"{prefix}preemption", PREEMPTION_WORDS, settings.preemption
+        )
+    with host:
+        st.number_input(
+            "Host pages",
+            value=settings.host_pages,
+            step=1,
+            key=f"{prefix}host",
+            help="Room for swapped-out pages; used by \u201cswap to the host\u201d only",
+        )
+    with profile:
+        _choice("Decides like", f"{prefix}profile", PROFILE_WORDS, settings.profile)
     aborts, who, text = st.columns((2, 2, 4), gap="small")
     labels = {view.name: sequence_label(snapshot, view) for view in snapshot.sequences}
     active = [s.name for s in snapshot.sequences if s.finish_reason is None]
@@ -106,20 +136,20 @@ def _fields(view: View, settings: EngineConfig, prefix: str) -> None:
         st.text_input("Its new text", key=f"{prefix}text", max_chars=2000)
 
 
+def _choice(label: str, key: str, words: Mapping[str, str], value: str) -> None:
+    """words: what each choice is called on screen."""
+    choices = list(words)
+    st.selectbox(label, choices, index=choices.index(value), format_func=words.__getitem__, key=key)
+
+
 def _submit(run: RecordedRun, step: int, prefix: str) -> None:
     settings = settings_at(run.trace.header, step)
     assert settings is not None
-    wanted = {
-        "max_tokens_per_step": session.field(f"{prefix}budget"),
-        "chunk_size": session.field(f"{prefix}chunk"),
-        "block_size": session.field(f"{prefix}slots"),
-        "num_pages": session.field(f"{prefix}pages"),
-        "prefix_caching": session.field(f"{prefix}caching"),
-    }
+    wanted = {name: session.field(f"{prefix}{field}") for name, field in _FIELDS.items()}
     changed = {key: value for key, value in wanted.items() if value != getattr(settings, key)}
     who, text = session.field(f"{prefix}who"), session.field(f"{prefix}text").strip()
     prompts = {who: text} if who is not None and text else {}
-    session.branch(Change(step, changed, tuple(session.field(f"{prefix}aborts")), prompts))
+    commands.branch(Change(step, changed, tuple(session.field(f"{prefix}aborts")), prompts))
 
 
 # ---- the branch on screen ----------------------------------------------------------------------
@@ -134,7 +164,7 @@ def draw_branch(view: View) -> None:
         f"Branch from step {json.loads(key.changes)[-1]['step']}: to its parent",
         key="to parent",
         type="tertiary",
-        on_click=session.to_parent,
+        on_click=commands.to_parent,
         help=plain(f"What is different: {branch_words(key)}"),
     )
 
@@ -151,7 +181,9 @@ def branch_words(key: RunKey) -> str:
     return ", ".join(parts)
 
 
-def _shown(value: int | bool | None) -> str:
+def _shown(value: int | bool | str | None) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
+    if isinstance(value, str):
+        return {**PREEMPTION_WORDS, **PROFILE_WORDS}.get(value, value)
     return "no limit" if value is None else str(value)

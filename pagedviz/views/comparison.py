@@ -1,8 +1,10 @@
 """Two runs of one workload, locked to the same step: what differs, of which kind, and first where.
 
     decisions   who arrives, is admitted with which hits, computes, is preempted, ends
-    pages       active and cached pages, empty slots; with pages of one size also who holds which
+    pages       active and cached pages, empty slots, host pages; with pages of one size also who
+                holds which
     text        tokens that contradict each other, or an answer that ends early in one run
+    rules       which rules of the cache were found broken
 
 Invariants: requests are matched by name; a run that has ended stays as it was at its end, so the
 longer run decides how long is compared; page ids are compared between pages of one size only. A
@@ -26,12 +28,14 @@ from pagedviz.views.difference_words import (
     decision_words,
     ending_words,
     page_words,
+    rule_words,
     table_words,
     token_words,
 )
+from pagedviz.views.violations import violations_of
 from pagedviz.views.words import TokenText, numbered
 
-KINDS = ("decisions", "pages", "text")
+KINDS = ("decisions", "pages", "text", "rules")
 _NOTHING = Decisions({}, {}, {}, {}, {})
 
 _Tables = dict[str, tuple[int, ...]]
@@ -83,6 +87,7 @@ def compare_runs(
         "decisions": _decisions(a, b, num_steps, called),
         "pages": _pages(left, right, num_steps, called),
         "text": _texts(a, b, num_steps, called, token_text),
+        "rules": _rules(left, right, num_steps),
     }
     return Comparison(num_steps, differing)
 
@@ -124,12 +129,12 @@ def _pages(left: Trace, right: Trace, num_steps: int, called: Called) -> tuple[s
 
 
 def _counts(trace: Trace, num_steps: int) -> NDArray[np.int64]:
-    """Active pages, cached pages, empty slots after each step: [num_steps, 3]. What is free follows
-    from them and the size of the pool, which is a setting."""
+    """Active pages, cached pages, empty slots, host pages after each step: [num_steps, 4]. What is
+    free follows from them and the sizes of the pools, which are settings."""
     held = occupancy(trace)
-    table = np.stack([held.active, held.cached, held.waste], axis=1)[:num_steps]
+    table = np.stack([held.active, held.cached, held.waste, held.host], axis=1)[:num_steps]
     if not len(table):
-        return np.zeros((num_steps, 3), dtype=np.int64)
+        return np.zeros((num_steps, 4), dtype=np.int64)
     return np.pad(table, ((0, num_steps - len(table)), (0, 0)), mode="edge")
 
 
@@ -179,6 +184,20 @@ def _texts(
         cut = _ending(name, a, b, left, right)
         if cut is not None and cut[0] < num_steps and words[cut[0]] is None:
             words[cut[0]] = ending_words(called(name), *cut[1:])
+    return tuple(words)
+
+
+def _rules(left: Trace, right: Trace, num_steps: int) -> tuple[str | None, ...]:
+    words: list[str | None] = []
+    for step in range(num_steps):
+        sides = [
+            [broken.event for broken in violations_of(trace, step)]
+            if step < trace.num_steps
+            else []
+            for trace in (left, right)
+        ]
+        is_same = [event.rule for event in sides[0]] == [event.rule for event in sides[1]]
+        words.append(None if is_same else rule_words(*sides))
     return tuple(words)
 
 

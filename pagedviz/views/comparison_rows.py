@@ -90,6 +90,7 @@ def _amounts(trace: Trace) -> Sequence[tuple[str, float | None, str]]:
         ("tokens computed again after preemptions", cost.num_recomputed, ""),
         ("most active pages at once", peak, ""),
         ("the same in slots", peak * trace.header.block_size, " slots"),
+        ("most host pages at once", int(held.host.max(initial=0)), ""),
         ("empty slots of active pages, mean of all steps", waste, " slots"),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from pagedviz.engine.events import InvariantViolated
 from pagedviz.trace.run_facts import Admission, Decisions, Preemption
 from pagedviz.views.words import TokenText, count, joined, token
 
@@ -111,18 +112,22 @@ def _scheduled(who: str, a: int | None, b: int | None) -> str:
 
 
 def page_words(left: Sequence[int], right: Sequence[int], sizes: tuple[int, int]) -> str:
-    """left, right: active pages, cached pages, empty slots. sizes: slots of a page."""
+    """left, right: active pages, cached pages, empty slots, host pages. sizes: slots of a page."""
     is_same_size = sizes[0] == sizes[1]
+    has_host = bool(left[3] or right[3])
     parts = [
-        _counts(row, "" if is_same_size else f" of {size} slots")
+        _counts(row, "" if is_same_size else f" of {size} slots", has_host)
         for row, size in zip((left, right), sizes, strict=True)
     ]
     return f"{parts[0]} in the left run, {parts[1]} in the right"
 
 
-def _counts(row: Sequence[int], of: str) -> str:
-    active, cached, empty = row
-    return f"{active} active and {cached} cached pages{of} with {count(empty, 'empty slot')}"
+def _counts(row: Sequence[int], of: str, has_host: bool) -> str:
+    active, cached, empty, host = row
+    on_host = f" and {count(host, 'host page')}" if has_host else ""
+    return (
+        f"{active} active and {cached} cached pages{of} with {count(empty, 'empty slot')}{on_host}"
+    )
 
 
 def table_words(who: str, left: Sequence[int], right: Sequence[int]) -> str:
@@ -146,6 +151,24 @@ def token_words(
         f"token {place} of the answer of {who} is {token(left, token_text)} in the left run, "
         f"{token(right, token_text)} in the right"
     )
+
+
+def rule_words(left: Sequence[InvariantViolated], right: Sequence[InvariantViolated]) -> str:
+    """Rules found broken in the step, which are not the same on both sides."""
+    sides = ("left", left), ("right", right)
+    broken = [(side, events) for side, events in sides if events]
+    if len(broken) == 1:
+        side, events = broken[0]
+        first, *others = events
+        also = f"; {count(len(others), 'more breach', 'more breaches')}" if others else ""
+        return f"rule {first.rule} is broken in the {side} run only: {first.message}{also}"
+    parts = [f"{_rule_list(events)} in the {side} run" for side, events in broken]
+    return f"broken are {', '.join(parts)}"
+
+
+def _rule_list(events: Sequence[InvariantViolated]) -> str:
+    rules = list(dict.fromkeys(event.rule for event in events))
+    return f"rule{'s' * (len(rules) > 1)} {joined([str(rule) for rule in rules])}"
 
 
 def ending_words(who: str, side: str, num_tokens: int, reason: str) -> str:

@@ -1,6 +1,7 @@
 """The broken rules that a trace has, and what led to one.
 
-Invariant: nothing is checked here; what is told was found when the run was recorded.
+Invariant: nothing is checked here; what is told was found when the run was recorded, or by whoever
+made a Broken of it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _CODE = EVENT_TYPES.index(InvariantViolated)
 
 
 class Broken(NamedTuple):
-    """A broken rule; `moment` is right after its event."""
+    """A broken rule; `moment` is right after its event, or the end of its step if the trace has no
+    event of it."""
 
     moment: Moment
     event: InvariantViolated
@@ -58,9 +60,10 @@ def last_touches(
     trace: Trace, broken: Broken, page_id: int, token_text: TokenText, most: int = 4
 ) -> tuple[StoryLine, ...]:
     """The last things that happened to a page before a rule was found broken, the latest last."""
-    event = broken.moment.event
-    assert event is not None
-    first = violations_of(trace, broken.moment.step)[0].moment.event
-    assert first is not None
-    before = Moment(broken.moment.step, first - 1)
+    step, event = broken.moment
+    before = broken.moment
+    if event is not None:
+        first = violations_of(trace, step)[0].moment.event
+        assert first is not None
+        before = Moment(step, first - 1)
     return page_report(trace, before, page_id, token_text, most).story

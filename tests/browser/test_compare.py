@@ -83,6 +83,35 @@ def test_keys_step_both_runs(page: Page, app_url: str) -> None:
 
 
 @pytest.mark.parametrize("size", [(1280, 720), (390, 844)])
+def test_a_click_or_a_key_on_the_strip_goes_to_that_step(
+    page: Page, app_url: str, size: tuple[int, int]
+) -> None:
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    open_screen(page, app_url, "compare", **SIZES, step="3")
+    position, last = page.locator(".position"), 87
+    strip = page.get_by_role("slider", name="Step, on the strip of differences")
+    track = page.locator(".comparestrip .track").last
+    box = track.bounding_box()
+    assert box is not None
+    for step in (60, 0, 87, 41):
+        x = box["x"] + box["width"] * (step + 0.5) / (last + 1)
+        page.mouse.click(x, box["y"] + box["height"] / 2)
+        expect(position).to_contain_text(f"step {step} of {last}", timeout=PATIENCE)
+        expect(strip).to_have_attribute("aria-valuetext", f"step {step} of {last}")
+    expect(strip).to_be_focused()
+    for key, step in (("ArrowRight", 42), ("ArrowLeft", 41), ("End", 87), ("Home", 0)):
+        page.keyboard.press(key)
+        expect(position).to_contain_text(f"step {step} of {last}", timeout=PATIENCE)
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    expect(position).to_contain_text(f"step 5 of {last}", timeout=PATIENCE)
+    settled(page)
+    expect(position).to_contain_text(f"step 5 of {last}")
+    expect(strip).to_have_value("5")
+    expect(strip).to_be_focused()
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (390, 844)])
 def test_nothing_is_wider_than_the_window(page: Page, app_url: str, size: tuple[int, int]) -> None:
     page.set_viewport_size({"width": size[0], "height": size[1]})
     open_screen(page, app_url, "compare", scenario="thrash", step="30")

@@ -126,6 +126,49 @@ def test_a_page_is_watched_without_a_pointer(page: Page, app_url: str) -> None:
     expect(page.get_by_test_id("until").locator("option:checked")).to_have_text("change of p3")
 
 
+def test_a_choice_of_what_to_run_until_does_not_keep_the_keys(page: Page, app_url: str) -> None:
+    open_screen(page, app_url, scenario="growing", step="5")
+    board = page.get_by_test_id("board")
+    until = page.get_by_test_id("until")
+    until.focus()
+    until.select_option("finish")
+    expect(until).to_be_focused()
+    page.keyboard.press("n")
+    expect(board).to_have_attribute("data-step", "37")
+    until.dispatch_event("pointerdown")  # as a pointer does that opens the list
+    until.select_option("allocation")
+    expect(page.get_by_test_id("until-on")).to_be_focused()
+    page.keyboard.press("Home")
+    expect(board).to_have_attribute("data-step", "0")
+    expect(until).to_have_value("allocation")
+    page.keyboard.press("n")
+    expect(board).not_to_have_attribute("data-step", "0")
+    page.keyboard.press("p")
+    expect(board).to_have_attribute("data-step", "0")
+
+
+@pytest.mark.parametrize("presenter", ["on", "off"])
+def test_every_way_of_moving_has_a_key(page: Page, app_url: str, presenter: str) -> None:
+    open_screen(page, app_url, scenario="growing", step="5", presenter=presenter)
+    board = page.get_by_test_id("board")
+    for key, step in (
+        ("ArrowRight", "6"),
+        ("ArrowLeft", "5"),
+        ("End", "37"),
+        ("Home", "0"),
+        ("n", "37"),
+    ):
+        page.keyboard.press(key)
+        expect(board).to_have_attribute("data-step", step)
+    page.keyboard.press("p")
+    expect(page.locator(".board .status")).to_have_text("No tick before this moment")
+    page.keyboard.press("Home")
+    page.keyboard.press("Space")
+    expect(page.get_by_test_id("play")).to_have_text("Pause")
+    page.keyboard.press("Space")
+    expect(page.get_by_test_id("play")).to_have_text("Play")
+
+
 def test_nothing_moves_by_itself_for_those_who_asked_for_that(page: Page, app_url: str) -> None:
     page.emulate_media(reduced_motion="reduce")
     open_screen(page, app_url, scenario="growing", step="5", **ALL)

@@ -163,6 +163,10 @@ def test_a_saved_trace_opens_again(page: Page, app_url: str, recorded: Trace) ->
     go_to(page, "Step")
     expect(page.get_by_test_id("board")).to_have_attribute("data-step", "0")
     expect(page.locator(".st-key-panels .said")).to_contain_text("layer 0", timeout=PATIENCE)
+    expect(page.get_by_test_id("rules")).to_have_text(
+        "rules hold \u00b7 from the file", timeout=PATIENCE
+    )
+    expect(page.get_by_test_id("checked")).to_contain_text("Checked from the file")
 
 
 def upload(page: Page, name: str, data: bytes) -> None:

@@ -604,10 +604,13 @@ def test_a_read_behind_the_scheduled_tokens_is_named_with_the_page_it_hits() -> 
 def test_a_paused_checker_finds_nothing_and_afterwards_checks_the_state_again() -> None:
     lab = make_lab()
     assert lab.checker.last_cost_us is not None and lab.checker.last_cost_us > 0
+    num_checked, total_us = lab.checker.num_checked, lab.checker.total_cost_us
+    assert num_checked == lab.engine.num_steps and total_us >= lab.checker.last_cost_us
     lab.checker.pause()
     assert lab.checker.is_paused
     lab.engine.step()
     assert lab.checker.last_cost_us is None
+    assert (lab.checker.num_checked, lab.checker.total_cost_us) == (num_checked, total_us)
     lab.engine.block_manager.pool.ref_counts[6] = 1
     lab.engine.step()
     assert lab.checker.violations == []

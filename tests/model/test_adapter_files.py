@@ -11,15 +11,18 @@ from safetensors.numpy import load_file, save_file
 
 import pagedviz.model.adapter_files as adapter_files
 from pagedviz.model import (
+    BadModelInput,
     CheckpointInvalid,
     ConfigUnsupported,
     ModelError,
     dense_logits,
     load_adapter,
+    load_tiny,
 )
 from tests.model.test_checkpoint import save_as
 
 DATA = Path(__file__).parent.parent / "data" / "adapters" / "all_four"
+TINY_ADAPTERS = Path(adapter_files.__file__).parent / "tiny" / "adapters"
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 Q_PROJ = "base_model.model.model.layers.0.self_attn.q_proj"
 
@@ -149,6 +152,50 @@ def test_a_config_that_is_no_json_object_is_refused(folder, llama, text):
 def test_a_file_beyond_the_limit_is_not_opened(folder, llama, monkeypatch):
     monkeypatch.setattr(adapter_files, "MAX_BYTES", 5000)
     refuses(folder, llama, "has 19,136 bytes; the limit is 5,000", CheckpointInvalid)
+
+
+def test_numbers_that_are_not_finite_are_refused(folder, llama):
+    a = f"{Q_PROJ}.lora_A.weight"
+    broken = load_file(folder / WEIGHTS)[a].copy()
+    for value in (np.nan, np.inf):
+        broken[1, 2] = value
+        edit(folder, {a: broken})
+        refuses(folder, llama, f"{re.escape(a)} in {WEIGHTS} holds numbers that", CheckpointInvalid)
+
+
+# ---- beside those of the bundled model ---------------------------------------------------------
+
+
+def test_the_bundled_model_takes_adapters_besides_its_own():
+    model = load_tiny([("mine", TINY_ADAPTERS / "golden")])
+    assert model.adapter_names == ("brief", "golden", "mine")
+    ids = [5, 6, 7]
+    golden = dense_logits(model, ids, adapter="golden")
+    assert (dense_logits(model, ids, adapter="mine") == golden).all()
+    assert (dense_logits(model, ids, adapter="brief") != golden).any()
+
+
+@pytest.mark.parametrize(
+    ("more", "message", "kind"),
+    [
+        ([("golden", "golden")], "there is an adapter 'golden' already", BadModelInput),
+        ([("a", "golden"), ("a", "brief")], "there is an adapter 'a' already", BadModelInput),
+        ([("a/b", "golden")], "an adapter cannot be called 'a/b'", BadModelInput),
+        ([("<b>", "golden")], "an adapter cannot be called '<b>'", BadModelInput),
+        ([("x" * 41, "golden")], "an adapter cannot be called 'xxx", BadModelInput),
+        ([("a", "none")], "adapter 'a': there is no adapter folder .*none", CheckpointInvalid),
+        ([(f"a{n}", "golden") for n in range(17)], "up to 16 adapters", BadModelInput),
+    ],
+)
+def test_an_adapter_that_cannot_be_added_is_one_sentence(more, message, kind):
+    with pytest.raises(kind, match=message) as caught:
+        load_tiny([(name, TINY_ADAPTERS / folder) for name, folder in more])
+    assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
+
+
+def test_an_adapter_of_another_model_is_refused_by_the_bundled_one():
+    with pytest.raises(CheckpointInvalid, match=r"adapter 'other': tensor .* makes it"):
+        load_tiny([("other", DATA)])
 
 
 def test_a_truncated_or_damaged_file_is_refused_or_loads_as_it_says(folder, llama):

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pagedviz.engine.errors import ConfigError, ReplayDivergence
-from pagedviz.engine.events import SequenceFinished, SequenceSubmitted
-from pagedviz.scenarios import BranchRun, Change, ScenarioRun, parse_changes
+from pagedviz.engine.events import (
+    SequenceFinished,
+    SequenceSubmitted,
+    SlotsWritten,
+)
+from pagedviz.model import load_tiny
+from pagedviz.scenarios import BranchRun, Change, ScenarioRun, load_scenario, parse_changes
 from pagedviz.trace.changed_limits import settings_at
 from pagedviz.trace.codec import dumps, loads
+from pagedviz.trace.replay import Replay
+from pagedviz.trace.run_facts import Preemption, run_facts
 from pagedviz.trace.trace import StepRecord, Trace
 from tests.scenarios.test_run import LETTERS, Model, request, start
 
@@ -67,7 +75,8 @@ def test_a_smaller_budget_acts_from_its_step_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"block_size": 2}, {"num_pages": 4}, {"prefix_caching": False}]
+    "settings",
+    [{"block_size": 2}, {"num_pages": 4}, {"prefix_caching": False}, {"profile": "nano_vllm"}],
 )
 def test_a_rebuilt_setting_repeats_the_run_and_keeps_the_tokens(settings: dict[str, Any]) -> None:
     run = parent()
@@ -76,6 +85,66 @@ def test_a_rebuilt_setting_repeats_the_run_and_keeps_the_tokens(settings: dict[s
     assert shared_steps(run, other) < 4
     # The texts so far are given; paging never changes what the model says after them.
     assert texts(other) == texts(run)
+
+
+def tight_parent(**engine: Any) -> ScenarioRun:
+    """Somebody is preempted again and again."""
+    requests = (request(name, "abc" + name * 3, 9, arrival_step=0) for name in "abcd")
+    return parent(*requests, num_pages=7, block_size=2, prefix_caching=False, **engine)
+
+
+def victims(run: ScenarioRun) -> list[Preemption]:
+    return [event for made in run_facts(run.trace).decisions for event in made.preempted.values()]
+
+
+def test_what_would_have_been_with_swap_and_a_host_pool() -> None:
+    run = tight_parent()
+    other = branch(run, Change(6, settings={"preemption": "swap", "host_pages": 16}))
+    assert victims(run) and not any(event.num_kept for event in victims(run))
+    assert victims(other) and not any(event.num_lost for event in victims(other))
+    assert texts(other) == texts(run) and other.is_done
+    # With a smaller host pool some fall back on computing again.
+    small = branch(other, *other.changes, Change(8, settings={"host_pages": 1}))
+    assert small.engine.config == replace(run.engine.config, preemption="swap", host_pages=1)
+    assert any(event.num_lost for event in victims(small))
+    assert texts(small) == texts(run)
+
+
+def test_whoever_was_given_up_goes_on_when_victims_are_computed_again() -> None:
+    run = tight_parent(preemption="abort")
+    cut = {view.name: len(view.generated_ids) for view in run.trace.final.sequences}
+    assert min(cut.values()) < 9
+    other = branch(run, Change(6, settings={"preemption": "recompute"}))
+    for name, generated in texts(other).items():
+        assert generated[: cut[name]] == texts(run)[name]
+        assert len(generated) == len(MODEL.continuation(other.sequence(name).prompt_ids, 9))
+
+
+def test_a_branch_by_another_profile_decides_as_that_engine_does() -> None:
+    run = parent(request("a", "abcdabc", 9), request("b", "ab", 3, arrival_step=3))
+    other = branch(run, Change(4, settings={"profile": "nano_vllm"}))
+    # Never a prompt and an answer in one step.
+    for step in range(other.trace.num_steps):
+        found = [e for e in other.trace.events(step) if isinstance(e, SlotsWritten)]
+        assert len({event.num_tokens == 1 for event in found}) <= 1
+    assert texts(other) == texts(run)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"preemption": "swap", "host_pages": 12}, {"profile": "nano_vllm"}]
+)
+def test_a_branch_of_the_real_model_is_run_again_for_its_attention(
+    settings: dict[str, Any],
+) -> None:
+    model = load_tiny()
+    run = ScenarioRun(load_scenario("thrash"), model, "tiny")
+    run.run(60)
+    other = BranchRun(run.scenario, model, "tiny", run.trace, [Change(40, settings)])
+    trace = other.run(60)
+    for name, output in texts(other).items():
+        said = texts(run)[name]
+        assert output[: len(said)] == said[: len(output)]
+    Replay(trace, model).check()
 
 
 def test_given_tokens_are_kept_even_where_the_model_would_say_something_else() -> None:
@@ -163,6 +232,19 @@ def test_a_branch_is_kept_in_a_file_with_what_was_changed() -> None:
         (Change(3, aborts=("z",)), "there is no sequence 'z' at step 3"),
         (Change(99, aborts=("a",)), "steps 0 to .*, so nothing can be changed at step 99"),
         (Change(3, settings={"num_pages": 1}), "need . pages of 4 slots; the pool has 1"),
+        (
+            Change(3, settings={"preemption": "swap"}),
+            "preemption by swap needs host_pages of at least 1, got 0",
+        ),
+        (
+            Change(3, settings={"preemption": "forget"}),
+            "preemption must be one of recompute, swap, abort, got 'forget'",
+        ),
+        (
+            Change(3, settings={"profile": ["vllm"]}),
+            "profile must be one of vllm, nano_vllm",
+        ),
+        (Change(3, settings={"host_pages": -1}), "host_pages must be at least 0, got -1"),
         (Change(3, settings={"chunk_size": 0}), "chunk_size must be at least 1, got 0"),
         (Change(3, prompts={"a": "ab" * 40}), "leaves no room in a context of 64"),
     ],

@@ -103,6 +103,25 @@ def test_keys_and_values_are_those_of_the_first_time_in_any_order_of_asking(
             np.testing.assert_array_equal(values, run.values[step][:, page.page_id, : page.fill])
 
 
+def test_a_far_step_is_approached_one_step_at_a_time(run: Recorded, model: LanguageModel) -> None:
+    replay = Replay(run.trace, model)
+    assert replay.is_near(16) and not replay.is_near(50)
+    done = 0
+    while not replay.is_near(50):
+        assert replay.approach(50) == done + 1
+        done += 1
+    assert 50 - done == 16
+    # Whoever asks about another moment meanwhile costs nothing of the way.
+    tensors = replay.page_tensors(Moment(3), 0)
+    fill = len(tensors.keys[0])
+    assert fill and np.array_equal(tensors.keys, run.keys[3][:, 0, :fill])
+    assert replay.approach(50) == 33  # from the checkpoint at 32
+    assert np.array_equal(
+        replay.page_tensors(Moment(40), 0).keys,
+        run.keys[40][:, 0, : run.trace.at(40).pages[0].fill],
+    )
+
+
 def test_inside_a_step_a_page_shows_what_was_in_it_at_that_event(
     run: Recorded, model: LanguageModel
 ) -> None:

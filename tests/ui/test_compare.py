@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -131,6 +132,46 @@ def test_the_longer_run_is_followed_past_the_end_of_the_run_on_screen() -> None:
     assert query(again, "past") == "23"
     press(again, "First")
     assert query(again, "step") == "0" and "past" not in again.query_params
+
+
+def strip(app: AppTest) -> dict[str, Any]:
+    """What Python sends to the strip."""
+    (component,) = app.get("bidi_component")
+    data: dict[str, Any] = json.loads(component.proto.json)
+    return data
+
+
+def test_the_strip_has_a_row_for_the_host_when_either_run_has_one() -> None:
+    app = opened("compare", scenario="swap", step="20", **{"with": '{"preemption":"recompute"}'})
+    drawn = strip(app)["html"]
+    assert "host pages of 64" in drawn and "no host pool" in drawn
+    assert "11 of 64 host pages in use" in words(app)
+    assert "11 host pages in the left run" in words(app)
+    assert "host" not in strip(opened("compare", scenario="thrash", step="30"))["html"]
+
+
+def test_swapped_sides_stand_the_other_way_round_and_swapping_again_brings_them_back() -> None:
+    app = opened("compare", **SIZES, step="80")
+    there = {key: query(app, key) for key in app.query_params}
+    press(app, "Swap sides")
+    shown = words(app)
+    assert "Left run \u00b7 slots a page 16" in shown and "Right run \u00b7 slots a page 4" in shown
+    assert "step  80  of 92" in shown and "45 active" not in shown
+    assert (query(app, "with"), query(app, "past")) == ('{"block_size":4}', "12")
+    press(app, "Swap sides")
+    assert {key: query(app, key) for key in app.query_params} == there
+
+
+def test_a_fault_swaps_sides_with_the_healthy_engine_and_rules_are_a_kind_of_difference() -> None:
+    app = opened("compare", scenario="fault-wiped-hash", step="4")
+    assert "rule 9 is broken in the left run only" in words(app)
+    assert "1 of 9 steps differ" in strip(app)["html"]
+    press(app, "Swap sides")
+    assert query(app, "scenario") == "healthy-wiped-hash" and query(app, "step") == "4"
+    assert "rule 9 is broken in the right run only" in words(app)
+    press(app, "First")
+    press(app, "First difference in rules: step 4")
+    assert query(app, "step") == "4"
 
 
 def test_a_branch_is_compared_with_the_same_branch_under_other_settings() -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from pagedviz.ui import launch
-from pagedviz.ui.server_limits import WORKSHOP, LimitsError
+from pagedviz.ui.runs import bundled_model
+from pagedviz.ui.server_limits import WORKSHOP, LimitsError, environment, limits
 from tests.serving import running_app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,3 +139,38 @@ def test_a_limit_that_makes_no_sense_is_one_sentence(
     monkeypatch.setenv(f"PAGEDVIZ_{name}", value)
     with pytest.raises(LimitsError, match=f"^PAGEDVIZ_{name} must be .*, got {value!r}$"):
         launch.launch(port=0)
+
+
+@pytest.mark.parametrize("value", ["/srv/secret", "[]", '{"a": 3}', "[" * 100_000])
+def test_adapters_that_make_no_sense_are_one_sentence_without_a_path(value: str) -> None:
+    with pytest.raises(LimitsError, match=r"^PAGEDVIZ_ADAPTERS must be a JSON object") as caught:
+        limits({"PAGEDVIZ_ADAPTERS": value})
+    assert "secret" not in str(caught.value)
+
+
+def test_adapters_reach_the_sessions_by_the_environment() -> None:
+    granted = replace(WORKSHOP, adapters=(("mine", "/srv/a b=c"), ("other", "/srv/x")))
+    assert limits(environment(granted)) == granted
+
+
+def test_visitors_see_the_name_of_an_adapter_and_never_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "secret"
+    shutil.copytree(ROOT / "pagedviz" / "model" / "tiny" / "adapters" / "golden", folder)
+    monkeypatch.setenv("PAGEDVIZ_ADAPTERS", json.dumps({"mine": str(folder)}))
+    try:
+        bundled_model.clear()
+        assert "adapter mine" in shown("model")
+        bundled_model.clear()
+        (folder / "adapter_config.json").unlink()
+        text = shown("model")
+        assert "started with cannot be loaded; its log says why" in text and "secret" not in text
+    finally:
+        bundled_model.clear()
+
+
+def shown(screen: str) -> str:
+    app = AppTest.from_file(str(ROOT / "pages" / f"{screen}.py"), default_timeout=60).run()
+    assert not app.exception
+    return " ".join([*(e.proto.body for e in app.get("html")), *(e.value for e in app.error)])

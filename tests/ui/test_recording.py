@@ -225,14 +225,15 @@ def test_only_the_last_chunk_and_the_overview_of_a_longer_run_are_packed_anew() 
     assert decoded(packed_overview(longer))["num_steps"] == 341
 
 
-def test_the_limit_of_the_server_holds_and_is_said_at_the_last_step(
+def test_the_limit_of_the_server_holds_and_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PAGEDVIZ_RECORDED_STEPS", "400")
     link = {"requests": json.dumps({"late": TOO_LATE})}
     app = opened(scenario="growing", step="9999", **link)
     assert shown_overview(app)["num_steps"] == 400
-    assert any("limit of 400 steps" in info.value for info in app.info)
+    line = next(html.proto.body for html in app.get("html") if "checked" in html.proto.body)
+    assert "limit of 400 steps" in line
 
 
 def test_charts_can_be_turned_off_and_the_address_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,6 +197,11 @@ def state_of_the_parent() -> str:
         ({"slots": 4}, {"settings": {"block_size": 4}}),
         ({"pages": 30}, {"settings": {"num_pages": 30}}),
         ({"caching": False}, {"settings": {"prefix_caching": False}}),
+        (
+            {"preemption": "swap", "host": 8},
+            {"settings": {"host_pages": 8, "preemption": "swap"}},
+        ),
+        ({"profile": "nano_vllm"}, {"settings": {"profile": "nano_vllm"}}),
         ({"aborts": ["tom"]}, {"aborts": ["tom"]}),
         ({"who": "tom", "text": "Once upon"}, {"prompts": {"tom": "Once upon"}}),
     ],
@@ -235,6 +240,7 @@ def test_a_branch_of_a_branch_leads_back_one_by_one() -> None:
         ({}, "it changes nothing"),
         ({"pages": 2}, "the pool has 2"),
         ({"budget": 0}, "“Tokens a step” must be at least 1"),
+        ({"preemption": "swap"}, "by swap needs \u201cHost pages\u201d of at least 1, got 0"),
         ({"pages": 100_000}, "more than this screen can draw"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pagedviz.engine.config import EngineConfig
-from pagedviz.engine.events import Event, PageAllocated, TokenSampled
+from pagedviz.engine.events import Event, InvariantViolated, PageAllocated, TokenSampled
 from pagedviz.model import LanguageModel, load_tiny
 from pagedviz.scenarios import ScenarioRun, apply_settings, load_scenario, scenario_names
 from pagedviz.trace.queries import occupancy
@@ -164,6 +164,44 @@ def test_an_answer_that_was_given_up_ends_early_and_says_why() -> None:
     assert first is not None
     assert "the answer of seq:1 ends after" in first.sentence
     assert "in the right run, for want of pages, and goes on in the other" in first.sentence
+
+
+def test_rules_broken_in_one_run_only_are_told_with_how_many_more() -> None:
+    def broken(*events: InvariantViolated) -> Trace:
+        whole = tight()
+        steps = [
+            StepRecord((*whole.events(2), *events)) if s == 2 else r
+            for s, r in enumerate(whole.steps)
+        ]
+        return Trace(whole.header, steps)
+
+    two = InvariantViolated(2, "p0 has ref count 2, 1 page table holds it", 0)
+    three = InvariantViolated(3, "p1 is listed twice", 1)
+    comparison = compare_runs(broken(two, three), tight())
+    assert firsts(comparison) == {"rules": 2} and comparison.steps("rules") == (2,)
+    assert comparison.at(2)[0].sentence == (
+        "Step 2: rule 2 is broken in the left run only: p0 has ref count 2, 1 page table holds it; "
+        "1 more breach"
+    )
+    both = compare_runs(broken(two), broken(three, two)).at(2)[0].sentence
+    assert both == "Step 2: broken are rule 2 in the left run, rules 3 and 2 in the right run"
+    assert firsts(compare_runs(broken(two), broken(two._replace(page_id=1)))) == {}
+
+
+def test_host_pages_are_pages_that_differ() -> None:
+    config = {"num_pages": 6, "block_size": 2, "max_tokens_per_step": 8}
+    requests = [Request(0, [0, 1, 2], [3, 4, 5, 6, 7, 8]), Request(0, [5, 6, 7], [3, 4, 5, 6, 7])]
+    left = record(EngineConfig(**config), *requests)  # type: ignore[arg-type]
+    swap = EngineConfig(**config, preemption="swap", host_pages=6)  # type: ignore[arg-type]
+    right = record(swap, *requests)
+    most = int(occupancy(right).host.max())
+    assert most and any(
+        f"and {most} host pages in the right" in d.sentence
+        for step in range(right.num_steps)
+        for d in compare_runs(left, right).at(step)
+    )
+    found = {total.name: total[1:] for total in totals(left, right)}
+    assert found["most host pages at once"] == ("0", str(most), f"+{most}")
 
 
 def test_only_what_both_have_is_compared_while_one_is_being_recorded() -> None:

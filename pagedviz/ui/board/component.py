@@ -14,21 +14,18 @@ rest would send the run again.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
-from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.board.packing import chunk_of, packed_chunk, packed_overview
+from pagedviz.ui.packaged import register_packaged
 from pagedviz.ui.session import View
 
-PACKAGE = Path(__file__).resolve().parents[2]
 ASSETS = Path(__file__).with_name("assets")
 NAME = "pagedviz.board"
 KEY = "board"
@@ -78,19 +75,8 @@ def _draw(around: str) -> None:
 
 
 def _component() -> Callable[..., Any]:
-    """The component, known to the server that runs now.
-
-    Streamlit finds assets of installed packages only. From a clone nothing is installed, so the
-    manifest that lies in the package is handed over as an installed one would be.
-    """
-    manager = get_bidi_component_manager()
-    if manager.get_component_asset_root(NAME) is None:
-        manifest = tomllib.loads((PACKAGE / "pyproject.toml").read_text(encoding="utf-8"))
-        tables = manifest["tool"]["streamlit"]["component"]["components"]
-        components = [ComponentConfig.from_dict(table) for table in tables]
-        manager.register_from_manifest(
-            ComponentManifest(manifest["project"]["name"], "0", components), PACKAGE
-        )
+    """The component, known to the server that runs now."""
+    register_packaged(NAME)
     return _registered()
 
 
@@ -120,19 +106,19 @@ def _wanted(view: View) -> int:
 
 def _more(around: str) -> None:
     if said := _said("more", session.view()):
-        session.grow(said.get("from"))
+        commands.grow(said.get("from"))
         st.rerun(around)
 
 
 def _rested(around: str) -> None:
     if said := _said("cursor", session.view()):
-        session.rest(said.get("step"), said.get("event"))
+        commands.rest(said.get("step"), said.get("event"))
         st.rerun(around)
 
 
 def _bookmarked(around: str) -> None:
     if said := _said("bookmarks", session.view()):
-        session.keep_bookmarks(said.get("bookmarks"))
+        commands.keep_bookmarks(said.get("bookmarks"))
         st.rerun(around)
 
 

@@ -13,7 +13,7 @@ import streamlit as st
 from pagedviz.engine.errors import PagedVizError
 from pagedviz.faults import FAULTS, Fault, Source, UnknownFault, find_fault, source_of
 from pagedviz.model import ModelError
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.examinations import examined
 from pagedviz.ui.fault_drawing import (
     draw_answers,
@@ -72,13 +72,13 @@ def _fault(view: View) -> Fault:
     except UnknownFault as error:
         view.looking.fault = None
         sentence = f"The first fault is shown: {error}"
-        session.refuse(sentence)
+        commands.refuse(sentence)
         return FAULTS[0]
 
 
 def _fault_chosen() -> None:
     session.view().looking.fault = session.field("fault")
-    session.dismiss()
+    commands.dismiss()
 
 
 def _workload_chosen() -> None:
@@ -100,7 +100,7 @@ def _content(view: View) -> None:
         st.button(
             "Step through it on the board",
             key="to the board",
-            on_click=session.open_fault,
+            on_click=commands.open_fault,
             args=(fault.name, (examination.damage or 0) - 1),
             help="The faulty engine on the Step screen; Compare sets the healthy one beside it",
         )

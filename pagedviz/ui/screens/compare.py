@@ -9,24 +9,26 @@ from pagedviz.engine.errors import PagedVizError
 from pagedviz.engine.state_hash import format_state_hash
 from pagedviz.model import ModelError
 from pagedviz.trace.trace import Moment, Trace
-from pagedviz.ui import session
+from pagedviz.ui import commands
 from pagedviz.ui.compare_drawing import (
     KIND_NAMES,
     draw_differences,
     draw_side,
     draw_strip,
+    held_words,
 )
 from pagedviz.ui.compare_form import draw_compare_form
 from pagedviz.ui.markdown import plain
 from pagedviz.ui.marks import decorate
 from pagedviz.ui.messages import in_form_words
-from pagedviz.ui.pairs import Pair, compared, fault_pair, settings_pair
+from pagedviz.ui.pairs import Pair, compared, fault_pair, settings_back, settings_pair
 from pagedviz.ui.panel_drawing import draw_table
 from pagedviz.ui.panel_style import link_rules
 from pagedviz.ui.pool_drawing import draw_pool
 from pagedviz.ui.runs import RecordedRun, RunKey, recording_of
 from pagedviz.ui.screen_frame import draw_frame, draw_step_bar
 from pagedviz.ui.session import View
+from pagedviz.ui.strip import draw_time_strip
 from pagedviz.views.board import make_board, moment_sentence
 from pagedviz.views.comparison import KINDS, Comparison
 from pagedviz.views.comparison_rows import side_rows, totals
@@ -64,14 +66,12 @@ def draw_pair(pair: Pair, view: View, theme: Theme) -> None:
     last = max(0, comparison.num_steps - 1)
     step = min(view.moment.step + view.looking.past_end, last)
     name = f"{pair.left.key.short} {pair.right.key.short}"
-    draw_step_bar(step, last, name, session.go_compared, has_ends=True)
-    _first_differences(comparison, view)
+    draw_step_bar(step, last, name, commands.go_compared, has_ends=True)
+    _first_differences(comparison, pair, view)
     num_hues = len(theme.hues)
     longer = max((pair.left.trace, pair.right.trace), key=lambda trace: trace.num_steps)
-    st.html(
-        draw_strip(pair, comparison, step)
-        + draw_differences(comparison, pair.is_complete, step, places(longer.final), num_hues)
-    )
+    draw_time_strip(name, draw_strip(pair, comparison), step, last, commands.go_compared)
+    st.html(draw_differences(comparison, pair.is_complete, step, places(longer.final), num_hues))
     _not_whole(pair, comparison)
     snapshots = [_at(run.trace, step) for run in (pair.left, pair.right)]
     rows = side_rows(*(run.trace.at(*m) for run, m in zip(_runs(pair), snapshots, strict=True)))
@@ -90,9 +90,9 @@ def draw_pair(pair: Pair, view: View, theme: Theme) -> None:
             board = make_board(run.trace, moment, run.token_text)
             said = decorate(_said(run, step), board.places, num_hues)
             state = format_state_hash(board.state_hash)
-            empty = f"{count(board.pool.empty_slots, 'empty slot')} in active pages"
+            held = held_words(run.trace, run.trace.at(*moment), board.pool.empty_slots)
             st.html(
-                draw_side(side, words, state, said, side_row, num_hues, empty)
+                draw_side(side, words, state, said, side_row, num_hues, held)
                 + f'<div class="poolmap compared"><section class="pool">'
                 f"{draw_pool(board, num_hues)}</section></div>"
             )
@@ -123,7 +123,7 @@ def _said(run: RecordedRun, step: int) -> str:
     return moment_sentence(run.trace, Moment(step), run.token_text)
 
 
-def _first_differences(comparison: Comparison, view: View) -> None:
+def _first_differences(comparison: Comparison, pair: Pair, view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="firsts"):
         for kind in KINDS:
             first = comparison.first(kind)
@@ -131,12 +131,19 @@ def _first_differences(comparison: Comparison, view: View) -> None:
                 st.button(
                     f"First difference in {KIND_NAMES[kind].lower()}: step {first.step}",
                     key=f"first {kind}",
-                    on_click=session.go_compared,
+                    on_click=commands.go_compared,
                     args=(first.step,),
                     help=plain(first.sentence),
                 )
         if view.run.key.is_scenario:
             draw_compare_form(view)
+        st.button(
+            "Swap sides",
+            key="swap sides",
+            on_click=commands.swap_sides,
+            args=(pair.right.key, settings_back(view)),
+            help="The right run becomes the one on screen, on every screen",
+        )
 
 
 def _not_whole(pair: Pair, comparison: Comparison) -> None:

@@ -47,7 +47,7 @@ def _facts(model: LanguageModel) -> list[tuple[str, str, str]]:
     group = config.num_heads // config.num_kv_heads
     heads = f"{group} query heads read one KV head" if group > 1 else "each with its own KV head"
     return [
-        ("name", MODEL_NAME, "it comes with pagedviz; others are given to the commands"),
+        ("name", MODEL_NAME, "it comes with pagedviz"),
         ("weights", f"{config.num_parameters:,}", "float32 while it runs"),
         ("layers", str(config.num_layers), "each with keys and values of its own"),
         ("query heads", str(config.num_heads), heads),

@@ -6,7 +6,7 @@ import streamlit as st
 
 from pagedviz.trace.costs import hit_rate
 from pagedviz.trace.trace import Trace
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.marks import decorate
 from pagedviz.ui.panel_drawing import draw_sentence
 from pagedviz.ui.prefix_drawing import draw_lookup, draw_tree
@@ -72,7 +72,7 @@ def _place(lookup: Lookup) -> tuple[int, float]:
 
 
 def _chosen(key: str, found: tuple[Lookup, ...]) -> None:
-    session.go(found[session.field(key)].moment)
+    commands.go(found[session.field(key)].moment)
 
 
 def _label(lookup: Lookup) -> str:

@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.board import draw_board
 from pagedviz.ui.charts import draw_charts
 from pagedviz.ui.check_line import check_chip, draw_check_line
+from pagedviz.ui.file_check import file_checked
 from pagedviz.ui.frame import frame_style, presenter_style
-from pagedviz.ui.markdown import plain
 from pagedviz.ui.messages import draw_messages
 from pagedviz.ui.panel_style import panel_style
 from pagedviz.ui.panels import draw_panels
 from pagedviz.ui.runs import RunKey
 from pagedviz.ui.screen_frame import current_theme
-from pagedviz.ui.session import View
 from pagedviz.ui.setup import draw_setup
 from pagedviz.ui.title_row import draw_title_row
 from pagedviz.ui.violation_panel import draw_violation
@@ -37,7 +36,7 @@ def draw() -> None:
     draw_setup(view.run)
     # Where the board rests concerns the fragment only: the sidebar with all its fields is left
     # alone.
-    session.catch_up()
+    commands.catch_up()
     st.fragment(_draw_moment, key=_MOMENT)(view.run.key, view.run.is_growing)
 
 
@@ -52,20 +51,15 @@ def _draw_moment(key: RunKey, is_growing: bool) -> None:
     theme = current_theme()
     alone = presenter_style() if view.looking.presenter else ""
     st.html(frame_style() + panel_style() + alone)
-    draw_title_row(view, check_chip(view))
+    checked = file_checked(view.run)
+    draw_title_row(view, check_chip(view, checked))
     draw_messages(view)
     with st.container(key="boardplace"):
         draw_board(_MOMENT)
     if view.looking.presenter:
         return
-    draw_check_line(view)
-    draw_violation(view, theme)
-    _ended(view)
+    draw_check_line(view, checked)
+    draw_violation(view, theme, checked)
     if view.looking.shows_charts:
         draw_charts(view, theme)
     draw_panels(view, theme)
-
-
-def _ended(view: View) -> None:
-    if view.run.ended is not None and view.moment.step == view.run.trace.num_steps - 1:
-        st.info(plain(view.run.ended))

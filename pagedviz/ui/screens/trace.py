@@ -13,7 +13,7 @@ from pagedviz.model import ModelError
 from pagedviz.trace.codec import about_bytes, dumps
 from pagedviz.trace.costs import preemption_cost
 from pagedviz.trace.trace import Trace
-from pagedviz.ui import session
+from pagedviz.ui import commands, session
 from pagedviz.ui.board import board_assets
 from pagedviz.ui.files import MAX_MEGABYTES, file_stem, open_trace
 from pagedviz.ui.panel_drawing import draw_table
@@ -179,6 +179,6 @@ def _opened() -> None:
     if file is None:
         return
     try:
-        session.open_file(open_trace(file.name, file.getvalue()))
+        commands.open_file(open_trace(file.name, file.getvalue()))
     except (TraceFormatError, ModelError) as error:
-        session.refuse(f"Not opened: {error}")
+        commands.refuse(f"Not opened: {error}")

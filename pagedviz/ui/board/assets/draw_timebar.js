@@ -14,6 +14,18 @@ const HINTS = [
 ];
 const NEAR = Array.from({ length: 15 }, (_, i) => i - 7);
 
+// A list keeps most keys for itself, so after a choice with the pointer the focus goes to what uses
+// the choice.
+function handsOn(list, user) {
+  let isPointed = false;
+  list.addEventListener("pointerdown", () => (isPointed = true));
+  list.addEventListener("keydown", () => (isPointed = false));
+  list.addEventListener("change", () => {
+    if (isPointed) user.focus();
+    isPointed = false;
+  });
+}
+
 export class TimeBar {
   // act: first, back, forward, last, play, go, byEvent, until, bookmark, search, keys, speed
   constructor(run, act) {
@@ -41,6 +53,8 @@ export class TimeBar {
     this.until = h("select", { "aria-label": "Run until", title: "What to run until", data: { testid: "until" } });
     this.untilBack = h("button", { type: "button", "aria-label": "Run back to the one before", title: "Run back to the one before (p)", data: { testid: "until-back" }, on: { click: () => act.until(-1) } }, "«");
     this.untilOn = h("button", { type: "button", "aria-label": "Run on to the next", title: "Run on to the next (n)", data: { testid: "until-on" }, on: { click: () => act.until(1) } }, "»");
+    handsOn(this.speed, this.play);
+    handsOn(this.until, this.untilOn);
     this.bookmark = button("bookmark", "☆ Moments", "Moments worth a look, and bookmarks", "b");
     this.search = button("search", "Search", "Search events, pages, sequences, tokens", "/");
     this.table = button("table", "Table", "The board as a table", "t");

@@ -1,12 +1,14 @@
-// Keys, wherever the focus is: not in text fields, not where a widget needs the key itself.
+// Keys, wherever the focus is: not in text fields, not where a widget needs the key itself. Of the
+// board's own lists n runs on: that is what comes after a choice of what to run until.
 
 const OWN_ARROWS =
   "slider radio tab menuitem menuitemradio menuitemcheckbox option combobox listbox grid gridcell treegrid tree spinbutton scrollbar".split(" ");
 const PRESSED_BY_SPACE = "BUTTON A SUMMARY INPUT SELECT TEXTAREA".split(" ");
 const NO_TEXT = "range button checkbox radio submit reset color file image".split(" ");
 
-function takesText(target) {
-  if (target.isContentEditable || target.tagName === "TEXTAREA" || target.tagName === "SELECT") return true;
+function takesText(target, key, isOurs) {
+  if (target.tagName === "SELECT") return !(isOurs && key === "n");
+  if (target.isContentEditable || target.tagName === "TEXTAREA") return true;
   return target.tagName === "INPUT" && !NO_TEXT.includes(target.type);
 }
 
@@ -15,7 +17,7 @@ export function listen(isOurs, isBlocked, act) {
   const pressed = (event) => {
     const target = event.composedPath()[0];
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (!(target instanceof Element) || takesText(target) || isBlocked()) return;
+    if (!(target instanceof Element) || takesText(target, event.key, isOurs(target)) || isBlocked()) return;
     const command = commandOf(event, target, isOurs(target), act);
     if (command === undefined) return;
     event.preventDefault();

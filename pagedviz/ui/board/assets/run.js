@@ -71,6 +71,11 @@ export class Run {
     });
   }
 
+  // A chunk that somebody waits for; undefined if nobody does.
+  awaited() {
+    return this.waiting.keys().next().value;
+  }
+
   // The first chunk not there of those that somebody at `number` may step into soon; undefined if
   // all are.
   missing(number) {
@@ -89,6 +94,12 @@ export class Run {
 
   place({ step, event }) {
     return event === null ? this.starts[step + 1] : this.starts[step] + event;
+  }
+
+  // How much of the run lies before a moment: event e of n is at e/n of its step.
+  share({ step, event }) {
+    const total = this.numEvents(step);
+    return (step + (event === null || !total ? 1 : event / total)) / this.numSteps;
   }
 
   // ---- what is known of an event, numbered from 1 in its step ---------------------------------

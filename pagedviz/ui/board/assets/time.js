@@ -72,28 +72,7 @@ export function halt(run, from, to) {
   return isBetween ? moment : undefined;
 }
 
-// ---- searching ----------------------------------------------------------------------------------
-
-// The moment right after the nearest event for which `holds(step, number)`, strictly after `from`
-// (direction 1) or before it (-1). `need(chunk number)` resolves when a chunk is there.
-export async function findEvent(run, from, direction, holds, need) {
-  const open = { step: from.step, event: from.event === END ? run.numEvents(from.step) + 1 : from.event };
-  for (let step = open.step; step >= 0 && step < run.numSteps; step += direction) {
-    if (run.chunkOf(step) === undefined) await need(run.chunkNumber(step));
-    const count = run.numEvents(step);
-    const isOpen = step === open.step;
-    if (direction > 0) {
-      for (let n = isOpen ? open.event + 1 : 1; n <= count; n++) {
-        if (holds(step, n)) return { step, event: n };
-      }
-    } else {
-      for (let n = isOpen ? Math.min(open.event - 1, count) : count; n >= 1; n--) {
-        if (holds(step, n)) return { step, event: n };
-      }
-    }
-  }
-  return undefined;
-}
+// ---- playing ------------------------------------------------------------------------------------
 
 export class Player {
   // go(moment) shows it; stopped() is called when playing ended by itself.
