@@ -64,6 +64,7 @@ MISS = ("shared_prompt", "differs", 2)
 COPY = ("samples", "are copied to", 1)
 SWAP = ("swap", "host pages, so that", 6)
 WHAT_IF = json.dumps([{"step": 20, "settings": {"chunk_size": 8}}])
+FAULT_RUN = (("scenario", "fault-doubled-token"), ("step", "24"))
 SIZES_4_16 = (("block_size", "4"), ("with", json.dumps({"block_size": 16})))
 DOCUMENTS = (
     Shot("step", *MISS),
@@ -108,6 +109,9 @@ SCREENS = (
     Shot("swap-trace", *SWAP, screen="trace"),
     Shot("swap-model", *SWAP, screen="model"),
     Shot("compare-itself", "thrash", step=30, is_event=False, screen="compare"),
+    Shot("fault-run", "growing", extra=FAULT_RUN),
+    Shot("fault-run-violation", "growing", extra=FAULT_RUN, scroll_to=".st-key-violation"),
+    Shot("fault-chosen", "growing", extra=(("fault", "doubled-token"),), screen="break_it"),
     Shot("trace", "thrash", "is evicted", 28, screen="trace"),
     Shot("model", "growing", screen="model"),
 )
