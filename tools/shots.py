@@ -171,6 +171,7 @@ def take(page: Page, url: str, shot: Shot, link: dict[str, str], path: Path) -> 
         page.locator(shot.scroll_to).evaluate("part => part.scrollIntoView()")
         page.wait_for_timeout(1500)  # heatmaps are drawn when they come into view
     page.screenshot(path=path)
+    page.evaluate("localStorage.clear()")  # Streamlit opens a sidebar again that was left open
     print(path, flush=True)
 
 
