@@ -13,6 +13,8 @@ from pagedviz.views.pool_map import MAX_SLOTS_DRAWN, PageCell, PoolMap
 from pagedviz.views.theme import letter
 
 _MAX_OWNERS = 3
+# A cell of a large pool has room for two characters.
+_MAX_OWNERS_IN_A_CROWD = 1
 # With so few rows of pages they may be drawn large.
 _ROOMY_UP_TO = 4
 # So many columns leave little room for a page's name.
@@ -65,14 +67,19 @@ def _page(cell: PageCell, pool: PoolMap, num_hues: int) -> str:
     start = f'<div role="listitem" class="{classes}" title="{words}" aria-label="{words}"'
     if pool.detail == "state":
         return f"{start}></div>"
-    is_crowd = len(cell.owners) > _MAX_OWNERS
-    shown = cell.owners[: _MAX_OWNERS - 1] if is_crowd else cell.owners
-    owners = "".join(letter(place) for place in shown) + ("+" if is_crowd else "")
+    owners = _letters(cell, _MAX_OWNERS if pool.detail == "slots" else _MAX_OWNERS_IN_A_CROWD)
     shared = f'<b class="refs">\u00d7{cell.ref_count}</b>' if cell.ref_count > 1 else ""
     return (
-        f'{start}><span class="label">{cell.label}</span><b class="owners">{owners}</b>{shared}'
-        f"{_slots(cell, pool)}</div>"
+        f'{start}><span class="names"><span class="label">{cell.label}</span>'
+        f'<b class="owners">{owners}</b></span>{shared}{_slots(cell, pool)}</div>'
     )
+
+
+def _letters(cell: PageCell, most: int) -> str:
+    """All up to `most`, else the first and "+"."""
+    if len(cell.owners) <= most:
+        return "".join(letter(place) for place in cell.owners)
+    return "".join(letter(place) for place in cell.owners[: max(most - 1, 1)]) + "+"
 
 
 def _slots(cell: PageCell, pool: PoolMap) -> str:

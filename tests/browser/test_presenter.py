@@ -90,3 +90,33 @@ def test_a_key_begins_it_the_address_keeps_it_and_the_same_key_ends_it(
     page.wait_for_url(lambda url: "presenter" not in parse_qs(urlsplit(url).query))
     expect(page.get_by_test_id("stHeader")).to_be_visible()
     expect(page.locator(".st-key-states")).to_be_visible(timeout=PATIENCE)
+
+
+# Of each page that somebody holds: its name, the letters of its owners, and whether both are whole
+# and beside each other or below.
+OWNERS = """root => [...root.querySelectorAll('.page.active')].map((page) => {
+    const [name, owners] = ['.label', '.owners'].map((part) => page.querySelector(part));
+    const range = new Range();
+    const box = (e) => { range.selectNodeContents(e); return range.getBoundingClientRect(); };
+    const [one, other, cell] = [box(name), box(owners), page.getBoundingClientRect()];
+    const isApart = one.right <= other.left + 1 || one.bottom <= other.top + 1;
+    const isInside = [one, other].every((b) => b.left >= cell.left && b.right <= cell.right
+        && b.top >= cell.top && b.bottom <= cell.bottom);
+    const isWhole = name.scrollWidth <= name.clientWidth;
+    return [name.textContent, owners.textContent, isApart && isInside && isWhole, page.title];
+})"""
+
+
+@pytest.mark.parametrize("presenter", ["on", "off"])
+def test_a_list_of_owners_is_whole_or_ends_in_a_plus(
+    page: Page, app_url: str, presenter: str
+) -> None:
+    for width, step in ((1280, "1"), (1280, "8"), (390, "8")):
+        page.set_viewport_size({"width": width, "height": 720})
+        open_screen(page, app_url, scenario="samples", step=step, presenter=presenter)
+        shown = page.get_by_test_id("board").evaluate(OWNERS)
+        assert any("by A, B, C," in title for *_, title in shown)
+        for name, letters, is_clear, title in shown:
+            assert is_clear, (name, letters)
+            held = re.findall(r"\b[A-Z]\b", title)
+            assert letters == "".join(held) or (letters[-1] == "+" and len(held) >= len(letters))

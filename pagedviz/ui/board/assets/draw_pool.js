@@ -1,10 +1,9 @@
 // The pool map as elements: a cell for each page with its slots, for pools in which they can be
-// seen. Only cells that changed are touched.
+// seen. Only cells that changed are touched. Of names and letters what is drawn is whole: a list of
+// owners with no room for all ends in "+", a name without room for its use is the page's.
 
 import { h, label, letter, setAttribute, setClass, setText } from "./dom.js";
 import { holds } from "./now.js";
-
-const MOST_OWNERS = 3;
 
 export class PoolCells {
   constructor(overview, numHues) {
@@ -19,6 +18,19 @@ export class PoolCells {
     this.cells = Array.from({ length: overview.num_pages }, (_, id) => this.#cell(id));
     this.element.append(...this.cells.map((cell) => cell.element));
     this.now = new Set();
+    this.room = Infinity; // characters in a cell's first line
+  }
+
+  // Measuring costs a layout: only when all is drawn again.
+  #fit() {
+    const cell = this.cells[0].element;
+    const style = getComputedStyle(cell);
+    const pen = (this.pen ??= document.createElement("canvas").getContext("2d"));
+    pen.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+    const advance = pen.measureText("0").width + (parseFloat(style.letterSpacing) || 0);
+    const inner = cell.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    if (inner > 0) this.room = Math.floor((inner - 1) / advance);
+    this.isStacked = getComputedStyle(this.cells[0].owners).gridRowStart === "2";
   }
 
   #cell(id) {
@@ -38,6 +50,7 @@ export class PoolCells {
 
   // dirty: page ids that changed since the last call, or undefined for all.
   draw(state, focus, dirty) {
+    if (dirty === undefined) this.#fit();
     const ids = dirty ?? this.cells.keys();
     const again = new Set([...ids, ...this.now, ...focus.pages]);
     for (const id of again) this.#drawCell(state, id, focus);
@@ -53,16 +66,22 @@ export class PoolCells {
     const isNow = focus.pages.has(id);
     const source = focus.source === id ? " source" : "";
     setClass(cell.element, `page ${kind}${hue}${isNow ? " now" : ""}${source}${lit}`);
-    setText(cell.name, label(state, id));
-    const shown = owners.length > MOST_OWNERS ? owners.slice(0, MOST_OWNERS - 1) : owners;
-    const more = owners.length > MOST_OWNERS ? "+" : "";
-    setText(cell.owners, shown.map((owner) => letter(owner.index)).join("") + more);
+    const [name, letters] = this.#firstLine(label(state, id), `p${id}`, owners.map((owner) => letter(owner.index)));
+    setText(cell.name, name);
+    setText(cell.owners, letters);
     const refs = state.page.ref_count[id];
     setText(cell.refs, refs > 1 ? `×${refs}` : "");
     const words = pageWords(state, id, this.overview.block_size);
     setAttribute(cell.element, "aria-label", words);
     setAttribute(cell.element, "title", words);
     this.#drawSlots(cell, state.page.fill[id], focus.slots.get(id));
+  }
+
+  #firstLine(full, short, letters) {
+    const fewest = letters.length > 1 ? letters[0].length + 1 : letters.join("").length;
+    const beside = this.isStacked ? 0 : fewest;
+    const name = full.length + beside > this.room ? short : full;
+    return [name, lettersThatFit(letters, this.room - (this.isStacked ? 0 : name.length))];
   }
 
   #drawSlots(cell, fill, now) {
@@ -86,6 +105,15 @@ export class PoolCells {
       }
     });
   }
+}
+
+// All in so many characters, or the first and "+".
+function lettersThatFit(letters, room) {
+  for (let shown = letters.length; shown > 1; shown--) {
+    const text = letters.slice(0, shown).join("") + (shown < letters.length ? "+" : "");
+    if (text.length <= room) return text;
+  }
+  return (letters[0] ?? "") + (letters.length > 1 ? "+" : "");
 }
 
 export function pageWords(state, id, blockSize) {

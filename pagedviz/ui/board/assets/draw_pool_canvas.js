@@ -131,11 +131,12 @@ export class PoolCanvas {
 
   #owner(owners, x, y, width, height, hue) {
     const { pen } = this;
+    // Room for "A+", so that no size depends on the moment.
     const size = Math.min(width * 0.7, height * 0.75, 22);
     if (size < 12) return;
     if (this.font !== size) pen.font = `bold ${size}px system-ui, sans-serif`;
     this.font = size;
-    const text = letter(owners[0].index);
+    const text = letter(owners[0].index) + (owners.length > 1 ? "+" : "");
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     // Drawn on fill and on ground alike, so it brings its own ground.
