@@ -178,6 +178,42 @@ def test_search_finds_words_pages_and_sequences(page: Page, app_url: str) -> Non
     assert all(re.search(r"\bp1(\.\d+)?\b", text) for text in found.all_inner_texts()[:20])
 
 
+def test_search_tells_where_a_token_is_and_watches_its_page(page: Page, app_url: str) -> None:
+    trace = trace_of("shared_prompt")
+    view = trace.at(16, 6)
+    (tom,) = [seq for seq in view.sequences if seq.seq_id == 1]
+    page_id = tom.page_ids[20 // 8]
+    place = f"page 2 of its table, p{page_id}.1 slot 4"
+    root = open_link(page, app_url, scenario="shared_prompt", step="16", event="6")
+    page.keyboard.press("/")
+    panel = page.get_by_test_id("search-panel")
+    expect(panel.get_by_role("status")).to_contain_text("token 20")
+    answers = page.get_by_test_id("token")
+    page.get_by_test_id("query").fill("token 20")
+    expect(answers).to_have_count(4)
+    expect(answers.nth(1)).to_contain_text(f"16.6 token 20 of seq:1 tom: {place}")
+    expect(answers.nth(3)).to_contain_text("token 20 of seq:3 max: in no page")
+    page.get_by_test_id("query").fill("token 68")
+    expect(answers).to_have_count(2)
+    events = panel.locator(".found li").filter(has_not=answers)
+    expect(events.first).to_contain_text("token 68")
+    page.get_by_test_id("query").fill("seq:1 token 999")
+    expect(panel.get_by_role("status")).to_contain_text("Nothing found")
+    page.get_by_test_id("query").fill("seq:1 token 20")
+    expect(answers).to_have_count(1)
+    expect(answers).to_contain_text(place)
+    answers.press("Enter")
+    expect(panel).to_be_hidden()
+    expect(page.get_by_test_id("until").locator("option:checked")).to_have_text(
+        f"change of p{page_id}"
+    )
+    # Chosen again, it stays watched.
+    page.keyboard.press("/")
+    answers.click()
+    expect(page.get_by_test_id("until")).to_have_value("page")
+    expect(root.locator(".page.lit")).to_have_attribute("data-p", str(page_id))
+
+
 def test_a_bookmark_has_a_name_and_is_in_the_address(page: Page, app_url: str) -> None:
     root = open_link(page, app_url, scenario="growing", step="7")
     page.keyboard.press("b")
@@ -202,6 +238,8 @@ def test_pointing_at_a_token_lights_its_slot_and_page(page: Page, app_url: str) 
     expect(lit).to_have_count(1)
     expect(lit).to_have_attribute("data-p", str(page_id))
     expect(root.locator(".slots .lit")).to_have_count(1)
+    words = r"token \d+ of seq:\d+ \w+: page \d+ of its table, p\d+\.\d+ slot \d"
+    expect(token).to_have_attribute("title", re.compile(words))
 
 
 def test_everything_is_reached_by_keyboard_and_the_key_sheet_tells_how(

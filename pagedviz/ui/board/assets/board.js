@@ -122,6 +122,8 @@ class Board {
       bookmark: () => this.panels.bookmarks.open(this.bookmarks, head.target),
       search: () => this.panels.search.open(),
       watch: (thing) => this.watch(thing),
+      watchPage: (page) => this.watched?.page === page || this.watch({ page }),
+      shown: () => ({ state: this.state, moment: this.moment }),
       table: () => this.#showTable(),
       keys: () => this.panels.keys.open(),
       presenter: () => this.#present(),

@@ -178,7 +178,7 @@ export class SequenceList {
         (at >= row.num_prompt_tokens ? " new" : "") +
         (holds(spans, at) ? " now" : "");
       tokens.append(
-        h("span", { class: kind, title: `token ${at}`, data: { t: at } }, this.run.tokenText(row.token[at])),
+        h("span", { class: kind, data: { t: at } }, this.run.tokenText(row.token[at])),
       );
     }
     if (pageId === undefined && !label) return h("span", { class: "group todo" }, tokens);

@@ -8,7 +8,8 @@ import { legend } from "./draw_queues.js";
 import { SequenceList } from "./draw_sequences.js";
 import { LaneStrip, PoolStrip } from "./draw_strips.js";
 import { TimeBar } from "./draw_timebar.js";
-import { Bookmarks, KeySheet, Search, Table } from "./panels.js";
+import { Bookmarks, KeySheet, Table } from "./panels.js";
+import { Search } from "./search.js";
 
 // act: what the time bar, the search and the list of bookmarks do. marks: add, remove, of bookmarks.
 // goToEvent(moment): chosen from the list of events.

@@ -2,6 +2,8 @@
 // places in the texts, a sequence its pages, an event all it touches. A click keeps a page or a
 // sequence watched.
 
+import { tokenWords } from "./token_places.js";
+
 const NOTHING = { pages: new Set(), sequences: new Set(), tokens: new Map(), slots: new Map() };
 
 export class Lighting {
@@ -54,15 +56,17 @@ export class Lighting {
     const token = element.closest?.("[data-t]");
     const sequence = element.closest?.("[data-s]")?.dataset.s;
     const row = element.closest?.("[data-e]");
-    if (token && sequence !== undefined) return this.#ofToken(Number(sequence), Number(token.dataset.t));
+    if (token && sequence !== undefined) return this.#ofToken(Number(sequence), Number(token.dataset.t), token);
     if (page !== undefined) return this.#ofPage(page, element.dataset?.slot);
     if (row) return this.#ofEvent(board.events.numberOf(row.dataset.e));
     if (sequence !== undefined) return this.#ofSequence(Number(sequence));
     return NOTHING;
   }
 
-  #ofToken(id, at) {
+  #ofToken(id, at, element) {
     const size = this.board.run.overview.block_size;
+    // Said when it is asked for: drawing hundreds of tokens is to cost nothing for it.
+    element.title = tokenWords(this.board.state, this.board.state.sequence(id), at, size);
     const page = this.board.state.sequence(id).page[Math.floor(at / size)];
     if (page === undefined) return { ...NOTHING, tokens: new Map([[id, at]]) };
     return this.#ofPage(page, at % size, id);

@@ -1,9 +1,8 @@
-// The panels that open over the board: keys, bookmarks, search, table.
+// The panels that open over the board: keys, bookmarks, table; search.js has one more.
 
-import { clear, h, label, letter, setText } from "./dom.js";
+import { h, label, letter } from "./dom.js";
 import { SIGNS } from "./draw_timebar.js";
 
-const MOST_FOUND = 100;
 const KEYS = [
   ["→  ←", "one step on, one back: a token for every running sequence (or an event, if chosen)"],
   ["Shift →  Shift ←", "one event on, one back"],
@@ -11,13 +10,13 @@ const KEYS = [
   ["Home  End", "first step, last step"],
   ["n  p", "run on to the next, back to the one before, of what is chosen in “until”"],
   ["b", "moments: those worth a look, and your bookmarks"],
-  ["/", "search events, pages (p7), sequences (seq:2), tokens"],
+  ["/", "search events, pages (p7), sequences (seq:2), tokens (token 20, seq:2 token 20)"],
   ["t", "the board as a table"],
   ["l", "presenter, for a lecture: large type, only what the back row needs"],
   ["?", "this sheet"],
 ];
 
-class Panel {
+export class Panel {
   constructor(title, name) {
     this.body = h("div", { class: "body" });
     const close = h("button", { type: "button", class: "close", "aria-label": "Close", on: { click: () => this.close() } }, "✕");
@@ -104,91 +103,6 @@ export class Bookmarks extends Panel {
     this.close();
     this.act.go({ step: mark.step, event: mark.event });
   }
-}
-
-export class Search extends Panel {
-  constructor(run, act) {
-    super("Search", "search-panel");
-    this.run = run;
-    this.act = act;
-    this.query = h("input", { type: "text", "aria-label": "Search", placeholder: "preempted, p7, seq:2, a word of the story", data: { testid: "query" }, on: { input: () => this.#soon() } });
-    this.status = h("p", { role: "status" });
-    this.list = h("ol", { class: "found" });
-    this.body.append(this.query, this.status, this.list);
-  }
-
-  open() {
-    super.open();
-    this.query.select();
-  }
-
-  #soon() {
-    clearTimeout(this.timer);
-    this.asked = undefined;
-    clear(this.list);
-    this.timer = setTimeout(() => this.#find(), 120);
-  }
-
-  async #find() {
-    const token = (this.asked = {});
-    clear(this.list);
-    const query = this.query.value.trim();
-    if (!query) return setText(this.status, "");
-    this.#offerToWatch(query);
-    const fits = matcher(query);
-    let found = 0;
-    for (let step = 0; step < this.run.numSteps; step++) {
-      if (this.run.chunkOf(step) === undefined) {
-        setText(this.status, `${found} found in steps 0 to ${step - 1}, going on`);
-        await this.act.need(this.run.chunkNumber(step));
-      } else if (step % 200 === 199) await new Promise((go) => setTimeout(go));
-      if (this.asked !== token) return undefined;
-      for (let number = 1; number <= this.run.numEvents(step) && found < MOST_FOUND; number++) {
-        const moment = { step, event: number };
-        const words = [this.run.line(step, number), this.run.sentence(moment)].find(fits);
-        if (words === undefined) continue;
-        found++;
-        this.#add(moment, words);
-      }
-      if (found >= MOST_FOUND) break;
-    }
-    const more = found >= MOST_FOUND ? `the first ${MOST_FOUND} are listed` : "";
-    return setText(this.status, found ? `${found} found ${more}` : `Nothing found for “${query}”`);
-  }
-
-  // The way to watch a page or a sequence without a pointer.
-  #offerToWatch(query) {
-    const [, kind, number] = /^(p|seq:)(\d+)(?:\.\d+)?$/i.exec(query) ?? [];
-    if (kind === undefined) return;
-    const id = Number(number);
-    const thing = kind.toLowerCase() === "p" ? { page: id } : { sequence: id };
-    const { num_pages: numPages, lanes } = this.run.overview;
-    if (thing.page === undefined ? !lanes.some(([seq]) => seq === id) : id >= numPages) return;
-    const watch = () => {
-      this.close();
-      this.act.watch(thing);
-    };
-    const name = thing.page === undefined ? `seq:${id}` : `p${id}`;
-    const words = `Watch ${name}, or stop: “until” can run to its next change`;
-    this.list.append(h("li", {}, h("button", { type: "button", data: { testid: "watch" }, on: { click: watch } }, h("b", {}, "◎"), ` ${words}`)));
-  }
-
-  #add(moment, words) {
-    const go = () => {
-      this.close();
-      this.act.go(moment);
-    };
-    const where = `${moment.step}.${moment.event}`;
-    this.list.append(h("li", {}, h("button", { type: "button", on: { click: go } }, h("b", {}, where), ` ${words}`)));
-  }
-}
-
-// Names of pages and sequences are found as whole words: p1 is not p12.
-function matcher(query) {
-  const text = query.toLowerCase();
-  if (!/^(p\d+(\.\d+)?|seq:\d+)$/.test(text)) return (line) => line.toLowerCase().includes(text);
-  const word = new RegExp(`(^|[^\\w.])${text.replace(".", "\\.")}(?!\\d)`);
-  return (line) => word.test(line.toLowerCase());
 }
 
 export class Table extends Panel {
