@@ -229,6 +229,53 @@ def test_a_bookmark_has_a_name_and_is_in_the_address(page: Page, app_url: str) -
     expect(root.locator("b", has_text="here")).to_have_count(0)
 
 
+# Of each card whose sequence has pages: its height, what it says is cut off, and the pages before
+# and after what can be seen, those included that are not drawn.
+CUT = """root => [...root.querySelectorAll('.seq')].flatMap((card) => {
+    const groups = [...card.querySelectorAll('.group[data-p]')];
+    if (!groups.length) return [];
+    const box = card.querySelector('.text').getBoundingClientRect();
+    const at = groups.map((e) => e.getBoundingClientRect());
+    const first = parseInt(groups[0].querySelector('.at').textContent);
+    const before = at.filter((b) => b.top < box.top - 5 || b.left < box.left - 5).length;
+    const after = at.filter((b) => b.bottom > box.bottom + 5 || b.right > box.right + 5).length;
+    return [[card.offsetHeight, card.querySelector('.cut').textContent,
+        before ? first + before : first, after]];
+})"""
+
+
+@pytest.mark.parametrize("presenter", ["off", "on"])
+def test_a_strip_says_what_is_cut_off_and_no_card_changes_its_height(
+    page: Page, app_url: str, presenter: str
+) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    for scenario, step in (("shared_prompt", 15), ("samples", 6)):
+        link = {"scenario": scenario, "step": str(step), "presenter": presenter}
+        root = open_link(page, app_url, **link)
+        heights, told = set(), 0
+        for number in range(step, step + 7):
+            expect(root).to_have_attribute("data-step", str(number))
+            for height, words, before, after in root.evaluate(CUT):
+                heights.add(height)
+                found = re.search(r"… (\d+) pages? before", words)
+                assert (int(found[1]) if found else 0) == before, words
+                assert (" after" in words) == (after > 0), words
+                told += before > 0
+            page.keyboard.press("ArrowRight")
+        assert len(heights) == 1
+        assert told > 6
+
+
+def test_what_others_share_is_counted_where_it_is_cut_off(page: Page, app_url: str) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    root = open_link(page, app_url, scenario="shared_prompt", step="16", event="6")
+    cut = root.locator(".seq .cut")
+    expect(cut.first).to_have_text("… 5 pages before, 5 shared")
+    # Scrolled to its start, the text is cut at its end.
+    root.locator(".seq .text").first.evaluate("e => e.scrollTo(0, -1000)")
+    expect(cut.first).to_have_text(re.compile(r"^\d pages after …$"))
+
+
 def test_pointing_at_a_token_lights_its_slot_and_page(page: Page, app_url: str) -> None:
     root = open_link(page, app_url, scenario="shared_prompt", step="12")
     token = root.locator(".seq .group:not(.todo) .t").last

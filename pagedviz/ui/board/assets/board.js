@@ -267,6 +267,7 @@ class Board {
     this.occupancy.say(totals, moment.step, host);
     this.events.draw(moment);
     this.lighting.refresh();
+    this.sequences.sayCut();
     state.dirtyPages.clear();
     state.dirtySequences.clear();
     this.isWhole = false;

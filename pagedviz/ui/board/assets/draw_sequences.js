@@ -5,6 +5,7 @@
 
 import { badge, count, h, setAttribute, setClass, setText } from "./dom.js";
 import { holds } from "./now.js";
+import { cutOf, cutWords } from "./strip_cut.js";
 
 const ALL_SHOWN_UP_TO = 12;
 const ENDED_NAMED = 40;
@@ -16,12 +17,15 @@ export class SequenceList {
     this.numHues = numHues;
     this.cards = new Map(); // sequence id -> card
     this.now = new Set();
+    this.drawn = new Set(); // cards that may have been cut elsewhere since it was said
     this.list = h("div", { role: "group", tabindex: 0, "aria-label": "Sequences, in order of arrival" });
     this.fit();
     this.none = h("p", { class: "none" }, "No request has arrived yet: step on");
     this.ended = h("p", { class: "ended" });
     this.list.append(this.none, this.ended);
     this.element = this.list;
+    const scrolled = ({ target }) => this.#sayCut([...this.cards.values()].filter((card) => card.text === target));
+    this.list.addEventListener("scroll", scrolled, { capture: true, passive: true });
   }
 
   // So many need room at once, the others of the run a line each: no card changes its size.
@@ -80,13 +84,14 @@ export class SequenceList {
     const name = row.name === `seq:${row.id}` ? undefined : h("span", { class: "name" }, row.name);
     const chip = h("span", { class: "chip" });
     const note = h("span", { class: "note" });
+    const cut = h("span", { class: "cut" }, h("span"), h("span", { class: "shared" }), h("span"));
     const groups = h("div", { class: "groups" });
     const adapter = row.adapter ? h("span", { class: "chip adapter" }, `adapter ${row.adapter}`) : undefined;
     const parent = row.parent === undefined ? undefined : h("span", { class: "chip fork", data: { s: row.parent } }, `fork of seq:${row.parent}`);
-    const head = h("header", {}, badge(row, this.numHues), h("b", {}, `seq:${row.id}`), name, adapter, parent, chip, note);
+    const head = h("header", {}, badge(row, this.numHues), h("b", {}, `seq:${row.id}`), name, adapter, parent, chip, h("span", { class: "notes" }, note, cut));
     const text = h("div", { class: "text", tabindex: 0, role: "group", "aria-label": `Text of seq:${row.id}` }, groups);
     const element = h("article", { data: { s: row.id } }, head, text);
-    return { element, chip, note, text, groups, pieces: [], more: h("span", { class: "more" }) };
+    return { element, chip, note, cut, text, groups, pieces: [], more: h("span", { class: "more" }) };
   }
 
   #update(state, card, row, focus) {
@@ -100,6 +105,28 @@ export class SequenceList {
     setAttribute(card.note, "title", this.#lastTable(row).map((name, i) => `${i} → ${name}`).join(", ") || null);
     this.#updatePieces(state, card, row, focus);
     if (isNow && row.page.length === 0) showNow(card.text);
+    card.row = row;
+    card.state = state;
+    this.drawn.add(card);
+  }
+
+  // After all is drawn: it asks where things lie, which costs a layout that is due anyway.
+  sayCut() {
+    this.#sayCut([...this.drawn].filter((card) => card.element.isConnected));
+    this.drawn.clear();
+  }
+
+  #sayCut(cards) {
+    const said = cards.map(({ row, state, text, groups, pieces }) => {
+      if (row.state === "finished") return ["", "", ""]; // its one line fades out
+      const pages = pieces.filter((piece) => piece?.pageId !== undefined);
+      if (!pages.length) return cutWords(cutOf(text, [...groups.querySelectorAll(".t")]), "token");
+      const { before, after } = cutOf(text, pages.map((piece) => piece.element));
+      const all = row.page.length - pages.length + before; // those that are not even drawn
+      const shared = row.page.slice(0, all).filter((id) => state.page.ref_count[id] > 1).length;
+      return cutWords({ before: all, after }, "page", shared);
+    });
+    cards.forEach(({ cut }, i) => said[i].forEach((text, part) => setText(cut.children[part], text)));
   }
 
   #note(state, row) {
@@ -135,6 +162,7 @@ export class SequenceList {
     const tail = hasOneLine ? Math.max(0, shown - Math.ceil(TOKENS_IN_A_LINE / size) - 1) : 0;
     // Of a finished text the answer is what one wants to read, and it has one line.
     const first = row.state === "finished" ? Math.floor(row.num_prompt_tokens / size) : tail;
+    card.groups.classList.toggle("headless", first > 0);
     for (let index = 0; index < first; index++) {
       card.pieces[index]?.element.remove();
       card.pieces[index] = undefined;
