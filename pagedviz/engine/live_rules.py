@@ -14,6 +14,7 @@ from pagedviz.engine.live_state import LiveState
 from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.step_facts import StepFacts
 
+_get_number = attrgetter("number")
 _get_pages, _get_host_pages = attrgetter("table.page_ids"), attrgetter("host_page_ids")
 
 
@@ -132,6 +133,13 @@ def owners_agree(state: LiveState) -> bool:
             ):
                 return False
     return True
+
+
+def everybody_open_is_listed_once(state: LiveState) -> bool:
+    """Of rule 7 that every open sequence waits or runs, once, and nobody else does."""
+    scheduler = state.engine.scheduler
+    listed = [*map(_get_number, scheduler.waiting), *map(_get_number, scheduler.running)]
+    return sorted(listed) == state.numbers
 
 
 def who_left_holds_nothing(state: LiveState) -> bool:

@@ -193,6 +193,18 @@ def finish_without_release(engine: Engine) -> None:
     engine.scheduler.running.remove(sequence)
 
 
+def forget_who_runs(engine: Engine) -> None:
+    engine.scheduler.running.pop()
+
+
+def run_twice(engine: Engine) -> None:
+    engine.scheduler.running.append(engine.scheduler.running[0])
+
+
+def let_who_runs_wait_too(engine: Engine) -> None:
+    engine.scheduler.waiting.append(engine.scheduler.running[0])
+
+
 DAMAGES: list[tuple[Damage, set[int]]] = [
     (queue_page_twice, {1}),
     (lose_page_from_queue, {1}),
@@ -213,6 +225,9 @@ DAMAGES: list[tuple[Damage, set[int]]] = [
     (shorten_cached_tokens, {5, 9}),
     (change_adapter, {5}),
     (change_own_token, {5}),
+    (forget_who_runs, {7}),
+    (run_twice, {7}),
+    (let_who_runs_wait_too, {7}),
     (wipe_hash, {9}),
     (share_tail, {11}),
     (finish_without_release, {12}),
