@@ -43,7 +43,8 @@ RULES: dict[int, Rule] = {
     ),
     7: Rule(
         "something makes progress",
-        "No sequence waits while nothing runs and nothing will change.",
+        "No sequence waits while nothing runs and nothing will change; each one that has not "
+        "finished waits or runs, once.",
     ),
     9: Rule("a hit leaves the map alone", "A prefix hit changes neither the map nor the hashes."),
     10: Rule(
