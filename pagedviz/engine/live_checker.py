@@ -207,6 +207,7 @@ class LiveChecker:
             and own.hold(state, counts, fills)
             and live_rules.owners_agree(state)
             and live_rules.everybody_open_is_listed_once(state)
+            and live_rules.host_pages_are_free_or_held(state)
             and live_rules.who_left_holds_nothing(state)
         )
 

@@ -36,6 +36,15 @@ def queue_and_counts_hold(state: LiveState, counts: list[int], last: LiveState |
     )
 
 
+def host_pages_are_free_or_held(state: LiveState) -> bool:
+    """Rule 1 of the host pool: each of its pages is free or one sequence's."""
+    host = state.engine.host_pool
+    if host is None or not host.num_pages:
+        return True
+    held = [page_id for sequence in state.sequences for page_id in sequence.host_page_ids]
+    return sorted(host.free_ids + held) == [*range(host.num_pages)]
+
+
 def generations_stand(state: LiveState, last: LiveState | None) -> bool:
     """Rule 3: every page in a table is still in the use it was given in."""
     generations, tables, given = state.generations, state.tables, state.given

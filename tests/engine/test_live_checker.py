@@ -63,7 +63,13 @@ def make_hit_lab(model: ChainModel | None = None) -> CheckedEngine:
 def look(lab: CheckedEngine) -> list[Violation]:
     engine = lab.engine
     return lab.checker.check(
-        Audited(engine.num_steps, engine.block_manager, engine.sequences, engine.scheduler)
+        Audited(
+            engine.num_steps,
+            engine.block_manager,
+            engine.sequences,
+            engine.scheduler,
+            host_pool=engine.host_pool,
+        )
     )
 
 
@@ -248,6 +254,40 @@ def test_a_damaged_structure_is_named_as_the_slow_rules_name_it(
     # That the lookup map has p1 under another hash than its own is more than a snapshot shows.
     more = {(5, 1, None)} if damage is change_cached_hash else set()
     assert places(found) == look_slowly(lab) | more
+
+
+def make_swap_lab() -> CheckedEngine:
+    """B was swapped out: it holds host pages, others are free."""
+    config = EngineConfig(num_pages=6, block_size=4, preemption="swap", host_pages=8)
+    lab = CheckedEngine(config, ChainModel())
+    lab.submit([*PREFIX, 2], [0, 1, 2, 3] * 3)
+    lab.submit([3, 1, 2, 1, 1, 3, 2, 2, 1], [1, 2, 3, 0] * 3)
+    while not lab.engine.sequences.get(SeqId(B)).host_page_ids:
+        lab.step()
+    assert not look(lab)
+    return lab
+
+
+def lose_free_host_page(engine: Engine) -> None:
+    engine.host_pool._free.pop()
+
+
+def free_held_host_page(engine: Engine) -> None:
+    engine.host_pool.release(engine.sequences.get(SeqId(B)).host_page_ids[:1])
+
+
+def hold_host_page_twice(engine: Engine) -> None:
+    host_page_ids = engine.sequences.get(SeqId(B)).host_page_ids
+    host_page_ids[0] = host_page_ids[1]
+
+
+@pytest.mark.parametrize("damage", [lose_free_host_page, free_held_host_page, hold_host_page_twice])
+def test_a_host_page_in_no_place_or_in_two_is_named(damage: Damage) -> None:
+    lab = make_swap_lab()
+    damage(lab.engine)
+    found = look(lab)
+    assert found and {violation.rule for violation in found} == {1}
+    assert all("host page" in violation.message for violation in found)
 
 
 @pytest.mark.parametrize("fill", [1, 3, 5])
