@@ -236,7 +236,12 @@ class Engine:
 
     def _check(self, check: Callable[[Audited], list[InvariantViolated]]) -> None:
         audited = Audited(
-            self.num_steps, self.block_manager, self.sequences, self.scheduler, self.reads
+            self.num_steps,
+            self.block_manager,
+            self.sequences,
+            self.scheduler,
+            self.reads,
+            self.host_pool,
         )
         for violated in check(audited):
             if self._tell is not None:

@@ -28,6 +28,11 @@ class HostPool:
         return len(self._free)
 
     @property
+    def free_ids(self) -> list[int]:
+        """In no order; a copy."""
+        return self._free[:]
+
+    @property
     def memory_bytes(self) -> int:
         """num_pages * bytes of a page of the pool."""
         return self.num_pages * self._pool.config.page_bytes

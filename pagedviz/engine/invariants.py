@@ -38,6 +38,7 @@ _STATE_RULES: dict[int, Callable[[Snapshot], Iterator[Finding]]] = {
     2: state_rules.ref_counts_count_tables,
     3: state_rules.tables_point_at_their_own_pages,
     5: state_rules.hashes_tell_the_content,
+    7: state_rules.everybody_open_is_listed_once,
     12: state_rules.who_left_holds_nothing,
 }
 _STEP_RULES: dict[int, Callable[[CheckedStep], Iterator[Finding]]] = {

@@ -206,6 +206,8 @@ class LiveChecker:
             and live_rules.map_is_consistent(state)
             and own.hold(state, counts, fills)
             and live_rules.owners_agree(state)
+            and live_rules.everybody_open_is_listed_once(state)
+            and live_rules.host_pages_are_free_or_held(state)
             and live_rules.who_left_holds_nothing(state)
         )
 

@@ -6,6 +6,8 @@ Invariant: a finding names one place once, by rule, page and sequence; looking c
 
 from __future__ import annotations
 
+from collections import Counter
+
 from pagedviz.engine.events import InvariantViolated
 from pagedviz.engine.invariants import Violation, check_facts, check_snapshot
 from pagedviz.engine.live_state import Audited, LiveState
@@ -38,7 +40,7 @@ def explain(
     pages = tuple(page._replace(fill=fill) for page, fill in zip(after.pages, fills, strict=True))
     if pages != after.pages:
         found += check_snapshot(after._replace(pages=pages), reserves_prompts=reserves)
-    found += _map_errors(state)
+    found += _map_errors(state) + _host_errors(state)
     return one_by_place(found)
 
 
@@ -90,6 +92,34 @@ def _map_errors(state: LiveState) -> list[Violation]:
                     f"a lookup of {page_hash:016x} finds p{entry.oldest_page:d}, which holds "
                     f"{entry.page_hash:016x}",
                     entry.oldest_page,
+                )
+            )
+    return found
+
+
+def _host_errors(state: LiveState) -> list[Violation]:
+    """Host pages that are not in just one place."""
+    host = state.engine.host_pool
+    if host is None:
+        return []
+    free = Counter(host.free_ids)
+    held: dict[int, list[int]] = {}
+    for sequence in state.sequences:
+        for host_id in sequence.host_page_ids:
+            held.setdefault(host_id, []).append(sequence.number)
+    found = []
+    for host_id in sorted({*range(host.num_pages), *free, *held}):
+        owners = held.get(host_id, [])
+        wanted = 1 if 0 <= host_id < host.num_pages else 0
+        if free[host_id] + len(owners) != wanted:
+            found.append(
+                Violation(
+                    1,
+                    RULES[1].name,
+                    f"host page {host_id} is free {free[host_id]} times and held "
+                    f"{len(owners)} times; the host pool has {host.num_pages}, each in one place",
+                    None,
+                    owners[0] if owners else None,
                 )
             )
     return found

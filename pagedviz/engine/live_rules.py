@@ -14,6 +14,7 @@ from pagedviz.engine.live_state import LiveState
 from pagedviz.engine.sequence import Sequence
 from pagedviz.engine.step_facts import StepFacts
 
+_get_number = attrgetter("number")
 _get_pages, _get_host_pages = attrgetter("table.page_ids"), attrgetter("host_page_ids")
 
 
@@ -33,6 +34,15 @@ def queue_and_counts_hold(state: LiveState, counts: list[int], last: LiveState |
     return len(queue) == len(queued) == num_unowned and not any(
         [counts[page_id] for page_id in queue]  # noqa: C419  # a list is faster
     )
+
+
+def host_pages_are_free_or_held(state: LiveState) -> bool:
+    """Rule 1 of the host pool: each of its pages is free or one sequence's."""
+    host = state.engine.host_pool
+    if host is None or not host.num_pages:
+        return True
+    held = [page_id for sequence in state.sequences for page_id in sequence.host_page_ids]
+    return sorted(host.free_ids + held) == [*range(host.num_pages)]
 
 
 def generations_stand(state: LiveState, last: LiveState | None) -> bool:
@@ -132,6 +142,13 @@ def owners_agree(state: LiveState) -> bool:
             ):
                 return False
     return True
+
+
+def everybody_open_is_listed_once(state: LiveState) -> bool:
+    """Of rule 7 that every open sequence waits or runs, once, and nobody else does."""
+    scheduler = state.engine.scheduler
+    listed = [*map(_get_number, scheduler.waiting), *map(_get_number, scheduler.running)]
+    return sorted(listed) == state.numbers
 
 
 def who_left_holds_nothing(state: LiveState) -> bool:

@@ -13,6 +13,7 @@ from operator import lt
 from typing import NamedTuple
 
 from pagedviz.engine.block_manager import BlockManager
+from pagedviz.engine.host_pool import HostPool
 from pagedviz.engine.lookup_map import LookupMap, Page, read_map
 from pagedviz.engine.scheduler import Scheduler
 from pagedviz.engine.sequence import Sequence
@@ -30,6 +31,7 @@ class Audited(NamedTuple):
     sequences: SequenceManager
     scheduler: Scheduler
     reads: Mapping[int, int] | None = None
+    host_pool: HostPool | None = None
 
 
 class Roll:

@@ -19,7 +19,8 @@ RULES: dict[int, Rule] = {
     1: Rule(
         "free, cached or active",
         "Free, cached and active pages are all pages, each in one of these states, and the free "
-        "queue holds every page without an owner exactly once.",
+        "queue holds every page without an owner exactly once; a host page is free or one "
+        "sequence's.",
     ),
     2: Rule("ref counts", "The ref count of a page is the number of page tables that hold it."),
     3: Rule(
@@ -43,7 +44,8 @@ RULES: dict[int, Rule] = {
     ),
     7: Rule(
         "something makes progress",
-        "No sequence waits while nothing runs and nothing will change.",
+        "No sequence waits while nothing runs and nothing will change; each one that has not "
+        "finished waits or runs, once.",
     ),
     9: Rule("a hit leaves the map alone", "A prefix hit changes neither the map nor the hashes."),
     10: Rule(

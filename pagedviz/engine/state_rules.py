@@ -258,6 +258,24 @@ def _page(snapshot: Snapshot, page_id: int) -> PageView | None:
     return snapshot.pages[page_id] if 0 <= page_id < len(snapshot.pages) else None
 
 
+def everybody_open_is_listed_once(snapshot: Snapshot) -> Iterator[Finding]:
+    """Rule 7. A sequence that neither waits nor runs can never go on; one in two places goes on
+    twice."""
+    places = Counter(snapshot.waiting + snapshot.running)
+    for sequence in snapshot.sequences:
+        count = places.pop(sequence.seq_id, 0)
+        wanted = 1 if sequence.finish_reason is None else 0
+        if count != wanted:
+            yield Finding(
+                f"seq:{sequence.seq_id:d}, {sequence.state}, waits or runs in {count} places of "
+                f"the scheduler's lists; it belongs into {wanted}",
+                _first(sequence),
+                sequence.seq_id,
+            )
+    for seq_id in places:
+        yield Finding(f"the scheduler lists seq:{seq_id:d}, which nobody has submitted")
+
+
 def who_left_holds_nothing(snapshot: Snapshot) -> Iterator[Finding]:
     """Rule 12. No page is held by a finished sequence, nor by a fork of an aborted one."""
     aborted: dict[int, int] = {}  # sequence -> the one that was aborted: itself or an ancestor

@@ -125,8 +125,14 @@ class BranchRun(ScenarioRun):
         if any(request.name == name for request in self._pending):
             self._own_ids[name] = token_ids
             return
+        self._named(name)
+        request = self._request_of.get(name)
+        if request is None:
+            raise ConfigError(
+                f"{name!r} is a sample or a beam and goes on from the text of its request: give "
+                "that another one"
+            )
         self._abort(name)
-        request = self._request_of[name]
         edited = self._free_name(request)
         self._request_of[edited] = request
         self.seq_ids[request.name] = self.engine.submit(

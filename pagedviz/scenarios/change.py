@@ -11,6 +11,7 @@ samples again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -65,6 +66,10 @@ def parse_changes(values: object) -> tuple[Change, ...]:
         raise ConfigError(
             f"what_if must be a list of at most {MAX_CHANGES} changes, got {show(values)}"
         )
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ConfigError("what_if holds half a character (a lone surrogate)") from None
     try:
         changes = tuple(_parse(number, item) for number, item in enumerate(values, 1))
     except ScenarioError as error:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence as SequenceOf
+from math import isfinite
 from typing import Any, Protocol
 
 from pagedviz.engine.commit import StepOutcome
@@ -127,8 +128,13 @@ class ScenarioRun:
         self._recorder.end_step({} if outcome is None else self._logprobs(outcome))
 
     def _logprobs(self, outcome: StepOutcome) -> Mapping[int, SequenceOf[tuple[int, float]]]:
-        """What the trace is to keep of a step's candidates, by sequence."""
-        return {int(i): best for i, best in outcome.logprobs.items()}
+        """What the trace is to keep of a step's candidates, by sequence. Logits that are no numbers
+        have none."""
+        return {
+            int(i): best
+            for i, best in outcome.logprobs.items()
+            if all(isfinite(logprob) for _, logprob in best)
+        }
 
     def run(self, max_steps: int | None = None) -> Trace:
         """Step until everything has finished, or `max_steps` times."""

@@ -65,11 +65,14 @@ def parting_word(wrong: str, right: str) -> int | None:
 
 
 def found_where(examination: Examination) -> str:
-    """`Damage in step 4, found in step 4`."""
-    damage, caught = examination.damage, examination.caught
+    """`Damage in step 4, found in step 4`; and where the board stops, if that is earlier: the live
+    check reads the lookup map, of which a state shows nothing."""
+    damage, caught, seen_live = examination.damage, examination.caught, examination.seen_live
     if damage is None:
         return "No damage: both engines went through the same states"
     found = "no rule finds it" if caught is None else f"found in step {caught.number}"
+    if seen_live is not None and seen_live < damage:
+        found += f"; the live check sees a broken rule in step {seen_live} already, before that"
     return f"Damage in step {damage}, {found}"
 
 

@@ -117,6 +117,26 @@ def go_on_growing() -> None:
     catch_up()
 
 
+def watch(thing: Any) -> None:
+    """A page or a sequence was chosen on the board: the panels show it. None: they show again what
+    suits the moment. Nonsense is passed over."""
+    looking = view().looking
+    if thing is None:
+        looking.page = looking.sequence = None
+    elif isinstance(thing, Mapping) and _is_number(thing.get("page")):
+        looking.page = thing["page"]
+        if looking.panel == "attention":
+            looking.panel = "page"
+    elif isinstance(thing, Mapping) and _is_number(thing.get("sequence")):
+        looking.sequence = thing["sequence"]
+        if looking.panel == "page":
+            looking.panel = "attention"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1_000_000
+
+
 def keep_bookmarks(bookmarks: Any) -> None:
     """Those of the run on screen, as the board says them; nonsense is left out."""
     state = view()

@@ -23,7 +23,10 @@ def draw_compare_form(view: View) -> None:
     values = _values(view.run.scenario.engine) | chosen_settings(view)
     # Fields keep what was typed until another pair is shown.
     prefix = f"compare {view.run.key.short} {sorted(chosen_settings(view).items())}/"
-    with st.popover("Change the right run"), st.form(f"{prefix}form", border=False):
+    with (
+        st.popover("Change the right run", key=f"{prefix}popover"),
+        st.form(f"{prefix}form", border=False),
+    ):
         left, right = st.columns(2)
         for number, name in enumerate(COMPARED):
             with left if number % 2 == 0 else right:

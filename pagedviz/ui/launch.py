@@ -30,6 +30,7 @@ EVERY_INTERFACE = "0.0.0.0"
 _EVERY = (EVERY_INTERFACE, "::")
 # Reserved for documentation (RFC 5737), so no machine has it.
 _NOWHERE = ("203.0.113.1", 9)
+_LONGEST_HOST = 253  # RFC 1035
 DEFAULT_PORTS = range(8501, 8551)
 
 
@@ -183,6 +184,11 @@ def try_port(host: str, port: int) -> None:
     if not 0 <= port <= 65535:
         raise LaunchError(f"port {port} does not exist: ports are 0 (pick a free one) to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if len(host) > _LONGEST_HOST:
+        raise LaunchError(
+            f"the name of a host has at most {_LONGEST_HOST} characters, got {len(host)}; give "
+            "localhost, or 0.0.0.0 to be reached from other machines"
+        )
     with socket.socket(family) as probe:
         if os.name != "nt":  # there the option means "share a port that is in use"
             # Streamlit binds this way too: a port whose last server has just ended counts as free.

@@ -74,8 +74,11 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
     text = environment.get(_PREFIX + name)
     if text is None:
         return None
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= 1_000_000):
-        raise LimitsError(f"{_PREFIX}{name} must be a whole number from 1 to 1000000, got {text!r}")
+    is_short = len(text) <= len("1000000") and text.isascii() and text.isdecimal()
+    if not (is_short and 0 < int(text) <= 1_000_000):
+        raise LimitsError(
+            f"{_PREFIX}{name} must be a whole number from 1 to 1000000, got {text[:40]!r}"
+        )
     return int(text)
 
 

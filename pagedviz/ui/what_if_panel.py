@@ -126,7 +126,8 @@ def _fields(view: View, settings: EngineConfig, prefix: str) -> None:
     with who:
         st.selectbox(
             "Another text for",
-            list(labels),
+            # Samples and beams go on from the text of their request.
+            [view.name for view in snapshot.sequences if view.parent_id is None],
             index=None,
             format_func=labels.__getitem__,
             key=f"{prefix}who",

@@ -208,3 +208,53 @@ def test_typed_text_becomes_tokens(page: Page, app_url: str) -> None:
     go_to(page, "Trace")
     go_to(page, "Model")
     expect(page.get_by_role("textbox", name="Text")).to_have_value("Lily ran <b>home</b>")
+
+
+def test_what_is_clicked_on_the_board_is_shown_below(page: Page, app_url: str) -> None:
+    open_screen(page, app_url, scenario="shared_prompt", step="16", event="6", panel="attention")
+    board = page.get_by_test_id("board")
+    board.locator(".page").nth(3).click()
+    expect(page.locator(".panel").filter(has_text=re.compile(r"^p3\.1"))).to_be_visible()
+    page.wait_for_url(lambda url: {"page": ["3"], "panel": ["page"]}.items() <= asked(url).items())
+    board.locator('[data-s="1"]').first.click()
+    page.wait_for_url(lambda url: asked(url).get("seq") == ["1"] and "panel" not in asked(url))
+    board.locator('[data-s="1"]').first.click()
+    page.wait_for_url(lambda url: "seq" not in asked(url))
+
+
+def asked(url: str) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(url).query)
+
+
+def test_the_names_of_the_screens_stay_where_they_are(page: Page, app_url: str) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    places = set()
+    for screen in ("pages", "compare", "break_it", "trace", "model"):
+        open_screen(page, app_url, screen, scenario="growing")
+        box = page.get_by_test_id("stTopNavLink").first.bounding_box()
+        assert box is not None
+        places.add(round(box["x"]))
+    assert max(places) - min(places) <= 1
+
+
+@pytest.mark.parametrize(
+    ("screen", "link"),
+    [
+        ("", {"scenario": "fault-doubled-token", "step": "24"}),
+        ("pages", {"scenario": "growing", "num_pages": "512"}),
+    ],
+)
+def test_the_title_row_ends_before_the_menu_with_the_sidebar_open(
+    page: Page, app_url: str, screen: str, link: dict[str, str]
+) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    open_screen(page, app_url, screen, **link)
+    page.get_by_test_id("stExpandSidebarButton").click()
+    expect(page.get_by_test_id("stSidebar")).to_have_attribute("data-collapsed", "false")
+    page.wait_for_timeout(500)  # it slides in
+    menu = page.get_by_test_id("stMainMenu").bounding_box()
+    assert menu is not None
+    for part in page.locator(".st-key-title > *").all():
+        box = part.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= menu["x"]

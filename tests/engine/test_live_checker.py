@@ -63,7 +63,13 @@ def make_hit_lab(model: ChainModel | None = None) -> CheckedEngine:
 def look(lab: CheckedEngine) -> list[Violation]:
     engine = lab.engine
     return lab.checker.check(
-        Audited(engine.num_steps, engine.block_manager, engine.sequences, engine.scheduler)
+        Audited(
+            engine.num_steps,
+            engine.block_manager,
+            engine.sequences,
+            engine.scheduler,
+            host_pool=engine.host_pool,
+        )
     )
 
 
@@ -193,6 +199,18 @@ def finish_without_release(engine: Engine) -> None:
     engine.scheduler.running.remove(sequence)
 
 
+def forget_who_runs(engine: Engine) -> None:
+    engine.scheduler.running.pop()
+
+
+def run_twice(engine: Engine) -> None:
+    engine.scheduler.running.append(engine.scheduler.running[0])
+
+
+def let_who_runs_wait_too(engine: Engine) -> None:
+    engine.scheduler.waiting.append(engine.scheduler.running[0])
+
+
 DAMAGES: list[tuple[Damage, set[int]]] = [
     (queue_page_twice, {1}),
     (lose_page_from_queue, {1}),
@@ -213,6 +231,9 @@ DAMAGES: list[tuple[Damage, set[int]]] = [
     (shorten_cached_tokens, {5, 9}),
     (change_adapter, {5}),
     (change_own_token, {5}),
+    (forget_who_runs, {7}),
+    (run_twice, {7}),
+    (let_who_runs_wait_too, {7}),
     (wipe_hash, {9}),
     (share_tail, {11}),
     (finish_without_release, {12}),
@@ -233,6 +254,40 @@ def test_a_damaged_structure_is_named_as_the_slow_rules_name_it(
     # That the lookup map has p1 under another hash than its own is more than a snapshot shows.
     more = {(5, 1, None)} if damage is change_cached_hash else set()
     assert places(found) == look_slowly(lab) | more
+
+
+def make_swap_lab() -> CheckedEngine:
+    """B was swapped out: it holds host pages, others are free."""
+    config = EngineConfig(num_pages=6, block_size=4, preemption="swap", host_pages=8)
+    lab = CheckedEngine(config, ChainModel())
+    lab.submit([*PREFIX, 2], [0, 1, 2, 3] * 3)
+    lab.submit([3, 1, 2, 1, 1, 3, 2, 2, 1], [1, 2, 3, 0] * 3)
+    while not lab.engine.sequences.get(SeqId(B)).host_page_ids:
+        lab.step()
+    assert not look(lab)
+    return lab
+
+
+def lose_free_host_page(engine: Engine) -> None:
+    engine.host_pool._free.pop()
+
+
+def free_held_host_page(engine: Engine) -> None:
+    engine.host_pool.release(engine.sequences.get(SeqId(B)).host_page_ids[:1])
+
+
+def hold_host_page_twice(engine: Engine) -> None:
+    host_page_ids = engine.sequences.get(SeqId(B)).host_page_ids
+    host_page_ids[0] = host_page_ids[1]
+
+
+@pytest.mark.parametrize("damage", [lose_free_host_page, free_held_host_page, hold_host_page_twice])
+def test_a_host_page_in_no_place_or_in_two_is_named(damage: Damage) -> None:
+    lab = make_swap_lab()
+    damage(lab.engine)
+    found = look(lab)
+    assert found and {violation.rule for violation in found} == {1}
+    assert all("host page" in violation.message for violation in found)
 
 
 @pytest.mark.parametrize("fill", [1, 3, 5])

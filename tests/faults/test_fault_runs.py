@@ -9,6 +9,7 @@ from pagedviz.engine.live_checker import LiveChecker
 from pagedviz.faults import FAULTS, Fault
 from pagedviz.faults.run import FaultRun
 from pagedviz.model import load_tiny
+from pagedviz.trace.codec import dumps, loads
 from tests.faults.test_faults import LIVE_BEFORE, examined
 
 MODEL = load_tiny()
@@ -42,3 +43,14 @@ def test_a_fault_is_recorded_as_it_was_examined_and_found_by_the_step_of_the_dam
     assert healthy.ended is None
     events = [healthy.trace.events(step) for step in range(healthy.trace.num_steps)]
     assert events == [step.events for step in examination.healthy.steps]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_run_is_kept_in_a_file(fault: Fault) -> None:
+    run = FaultRun(fault, load_tiny(), "tiny", checker=LiveChecker())
+    while not run.is_done and run.ended is None and run.engine.num_steps < fault.words.max_steps:
+        run.step()
+    again = loads(dumps(run.trace))
+    assert again.num_steps == run.trace.num_steps > 1
+    last = again.num_steps - 1
+    assert again.state_hash(last, None) == run.trace.state_hash(last, None)

@@ -262,6 +262,8 @@ def test_what_cannot_be_changed_says_why(change: Change, message: str) -> None:
         ([{"step": 1}] * 9, "must be a list of at most 8 changes"),
         ([7], "a table of keys is expected, got 7"),
         ([{"step": 1}], "change 1: it changes nothing"),
+        ([{"step": 1, "aborts": ["\ud800"]}], "half a character"),
+        ([{"step": 1, "prompts": {"\ud800": "a"}}], "half a character"),
         ([{"step": -1, "aborts": ["a"]}], '"step" must be from 0'),
         ([{"step": 1, "aborts": [7]}], "the name of a sequence is expected, got 7"),
         ([{"step": 1, "prompts": ["a"]}], '"prompts" must be a short table'),
@@ -276,6 +278,14 @@ def test_what_cannot_be_changed_says_why(change: Change, message: str) -> None:
 def test_changes_from_elsewhere_are_checked(values: object, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_changes(values)
+
+
+def test_a_sample_has_no_text_of_its_own() -> None:
+    model, scenario = load_tiny(), load_scenario("samples")
+    parent = ScenarioRun(scenario, model, "tiny").run()
+    changes = (Change(17, prompts={"sampled/2": "Once"}),)
+    with pytest.raises(ConfigError, match="'sampled/2' is a sample or a beam"):
+        BranchRun(scenario, model, "tiny", parent, changes).run()
 
 
 def test_changes_survive_being_written_as_json() -> None:

@@ -58,6 +58,7 @@ def test_without_a_port_the_first_free_one_is_taken(monkeypatch: pytest.MonkeyPa
         ("localhost", -1, "port -1 does not exist"),
         ("192.0.2.1", 0, "'192.0.2.1' is not an address of this machine"),
         ("no such host", 0, "'no such host' is not an address of this machine"),
+        ("x" * 300, 0, "the name of a host has at most 253 characters, got 300"),
     ],
 )
 def test_a_wrong_address_is_one_sentence(host: str, port: int, sentence: str) -> None:

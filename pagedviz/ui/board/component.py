@@ -65,7 +65,7 @@ def _draw(around: str) -> None:
         on_want_change=_nothing,
         on_more_change=partial(_more, around),
         on_bookmarks_change=partial(_bookmarked, around),
-        on_watched_change=_nothing,
+        on_watched_change=partial(_watched, around),
         on_presenter_change=partial(_presented, around),
         on_painted_change=partial(_painted, around),
     )
@@ -119,6 +119,12 @@ def _rested(around: str) -> None:
 def _bookmarked(around: str) -> None:
     if said := _said("bookmarks", session.view()):
         commands.keep_bookmarks(said.get("bookmarks"))
+        st.rerun(around)
+
+
+def _watched(around: str) -> None:
+    if said := _said("watched", session.view()):
+        commands.watch(said.get("thing"))
         st.rerun(around)
 
 

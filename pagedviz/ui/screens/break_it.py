@@ -86,7 +86,12 @@ def _workload_chosen() -> None:
 
 
 def _content(view: View) -> None:
-    fault = _fault(view)
+    # Emptied before the two runs are made, or what is said of another fault could be pressed.
+    with st.empty(), st.container():
+        _examined(view, _fault(view))
+
+
+def _examined(view: View, fault: Fault) -> None:
     st.html(draw_case(fault))
     try:
         examination = examined(fault.name, view.looking.workload)
