@@ -1,9 +1,7 @@
 """The rules over a trace from a file, in the background.
 
-    line looks -> wanted for a few seconds -> the worker's turns -> what is known so far
-
-Invariants: it stops at the first step that breaks a rule, and when nobody has looked for
-LOOK_SECONDS; a file's check is kept with its run, the run is only read.
+Invariants: it stops at the first step that breaks a rule; a file's check is kept with its run, the
+run is only read.
 """
 
 from __future__ import annotations
@@ -16,10 +14,11 @@ import streamlit as st
 
 from pagedviz.engine.errors import PagedVizError
 from pagedviz.engine.live_findings import violated_event
+from pagedviz.model import ModelError
 from pagedviz.trace.check import StepCheck, check_steps
 from pagedviz.trace.trace import Moment, Trace
 from pagedviz.ui.runs import RecordedRun, RunKey, work_on
-from pagedviz.ui.sweeps import LOOK_SECONDS
+from pagedviz.ui.wanted_job import WantedJob
 from pagedviz.views.violations import Broken
 
 _KEPT = 8
@@ -46,37 +45,32 @@ class FileChecked(NamedTuple):
         return tuple(broken for broken in self.broken if broken.moment.step == step)
 
 
-class FileCheck:
-    """A job for the worker."""
-
+class FileCheck(WantedJob):
     def __init__(self, trace: Trace) -> None:
+        super().__init__()
         self.now = FileChecked(0, trace.num_steps)
-        self._steps: Iterator[StepCheck] | None = check_steps(trace)
-        self._wanted_until = 0.0
+        self._steps: Iterator[StepCheck] = check_steps(trace)
 
     def look(self) -> FileChecked:
         """What is known by now; somebody wants to know more."""
-        self._wanted_until = time.monotonic() + LOOK_SECONDS
+        self.want()
         return self.now
 
     @property
-    def is_growing(self) -> bool:
-        return not self.now.is_done and time.monotonic() < self._wanted_until
+    def is_done(self) -> bool:
+        return self.now.is_done
 
-    def turn(self, seconds: float) -> bool:
-        """Some steps, and whether there is more to do."""
-        until = time.monotonic() + seconds
-        try:
-            while self._steps is not None and self.is_growing and time.monotonic() < until:
-                # Of this thread alone: requests have their way in between.
-                began = time.thread_time()
-                found = next(self._steps)
-                self._add(found, (time.thread_time() - began) * 1e6)
-        except PagedVizError as error:
-            self.now = self.now._replace(ended=f"It ends at step {self.now.num_done}: {error}")
-        if self.now.is_done:
-            self._steps = None
-        return self.is_growing
+    def _work(self) -> None:
+        # Of this thread alone: requests have their way in between.
+        began = time.thread_time()
+        found = next(self._steps)
+        self._add(found, (time.thread_time() - began) * 1e6)
+
+    def _fail(self, error: PagedVizError | ModelError) -> None:
+        self.now = self.now._replace(ended=f"It ends at step {self.now.num_done}: {error}")
+
+    def _leave(self) -> None:
+        self._steps = iter(())  # and with it the states it has folded
 
     def _add(self, found: StepCheck, us: float) -> None:
         broken = tuple(

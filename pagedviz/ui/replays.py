@@ -49,7 +49,7 @@ def replay_of(run: RecordedRun, step: int) -> Replay:
 def approach_of(run: RecordedRun, step: int) -> Approach:
     """The way to a far step, which goes on while somebody asks. ConfigError as `replay_of`."""
     approach = _approach(run.key, run.trace.num_steps, step, _repeated(run))
-    approach.look()
+    approach.want()
     work_on(approach)
     return approach
 

@@ -1,14 +1,11 @@
 """Rule 8 over whole runs, in the background: paged logits against plain dense ones.
 
-    panel looks -> wanted for a few seconds -> the worker's turns -> what is known so far
-
-Invariants: one sweep for each run, shared by all who look; it stops when nobody has looked for
-LOOK_SECONDS and goes on where it was; it has an engine of its own, the run is only read.
+Invariants: one sweep for each run, shared by all who look; it has an engine of its own, the run is
+only read.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -16,8 +13,7 @@ from pagedviz.engine.errors import PagedVizError
 from pagedviz.model import ModelError
 from pagedviz.trace.replay import Replay
 from pagedviz.trace.truth import Dense, SweptStep, Truth, sweep
-
-LOOK_SECONDS = 5.0
+from pagedviz.ui.wanted_job import WantedJob
 
 
 class Swept(NamedTuple):
@@ -37,38 +33,35 @@ class Swept(NamedTuple):
         return self.ended is not None or self.num_done == self.num_steps
 
 
-class Sweep:
+class Sweep(WantedJob):
     """begin: makes the engine that is run again, in the background, since it takes a while."""
 
     def __init__(self, num_steps: int, begin: Callable[[], Replay], dense: Dense) -> None:
+        super().__init__()
         self.now = Swept(0, num_steps)
         self._begin = begin
         self._dense = dense
         self._steps: Iterator[SweptStep] | None = None
-        self._wanted_until = 0.0
 
     def look(self) -> Swept:
         """What is known by now; somebody wants to know more."""
-        self._wanted_until = time.monotonic() + LOOK_SECONDS
+        self.want()
         return self.now
 
     @property
-    def is_growing(self) -> bool:
-        return not self.now.is_done and time.monotonic() < self._wanted_until
+    def is_done(self) -> bool:
+        return self.now.is_done
 
-    def turn(self, seconds: float) -> bool:
-        """Some steps, and whether there is more to do."""
-        until = time.monotonic() + seconds
-        try:
-            if self._steps is None:
-                self._steps = sweep(self._begin(), self._dense)
-            while self.is_growing and time.monotonic() < until:
-                self._add(next(self._steps))
-        except (PagedVizError, ModelError) as error:
-            self.now = self.now._replace(ended=f"It ends at step {self.now.num_done}: {error}")
-        if self.now.is_done:
-            self._steps = None  # and with it the engine and its pool
-        return self.is_growing
+    def _work(self) -> None:
+        if self._steps is None:
+            self._steps = sweep(self._begin(), self._dense)
+        self._add(next(self._steps))
+
+    def _fail(self, error: PagedVizError | ModelError) -> None:
+        self.now = self.now._replace(ended=f"It ends at step {self.now.num_done}: {error}")
+
+    def _leave(self) -> None:
+        self._steps = None  # and with it the engine and its pool
 
     def _add(self, swept: SweptStep) -> None:
         now = self.now._replace(
