@@ -256,10 +256,4 @@ class Engine:
 
     def snapshot(self) -> Snapshot:
         """The whole state as a frozen value; see snapshot.py."""
-        return build_snapshot(
-            self.num_steps,
-            self.block_manager,
-            self.sequences,
-            tuple(s.id for s in self.scheduler.waiting),
-            tuple(s.id for s in self.scheduler.running),
-        )
+        return build_snapshot(self.num_steps, self.block_manager, self.sequences, self.scheduler)

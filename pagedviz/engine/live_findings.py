@@ -127,9 +127,5 @@ def _host_errors(state: LiveState) -> list[Violation]:
 
 def audited_snapshot(engine: Audited) -> Snapshot:
     return build_snapshot(
-        engine.num_steps,
-        engine.block_manager,
-        engine.sequences,
-        tuple(s.id for s in engine.scheduler.waiting),
-        tuple(s.id for s in engine.scheduler.running),
+        engine.num_steps, engine.block_manager, engine.sequences, engine.scheduler
     )

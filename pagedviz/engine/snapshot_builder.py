@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pagedviz.engine.block_manager import BlockManager
-from pagedviz.engine.ids import SeqId
+from pagedviz.engine.scheduler import Scheduler
 from pagedviz.engine.sequence_manager import SequenceManager
 from pagedviz.engine.snapshot import PageView, SequenceView, Snapshot
 
@@ -12,8 +12,7 @@ def build_snapshot(
     num_steps: int,
     block_manager: BlockManager,
     sequences: SequenceManager,
-    waiting: tuple[SeqId, ...],
-    running: tuple[SeqId, ...],
+    scheduler: Scheduler,
 ) -> Snapshot:
     pool, cache = block_manager.pool, block_manager.cache
     fills = _fills(block_manager, sequences)
@@ -58,8 +57,8 @@ def build_snapshot(
         pages=pages,
         free_queue=tuple(pool.queue),
         sequences=tuple(views),
-        waiting=waiting,
-        running=running,
+        waiting=tuple(s.id for s in scheduler.waiting),
+        running=tuple(s.id for s in scheduler.running),
     )
 
 
