@@ -70,6 +70,8 @@ def parse_changes(values: object) -> tuple[Change, ...]:
         json.dumps(values, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise ConfigError("what_if holds half a character (a lone surrogate)") from None
+    except RecursionError:
+        raise ConfigError("what_if is nested too deeply") from None
     try:
         changes = tuple(_parse(number, item) for number, item in enumerate(values, 1))
     except ScenarioError as error:

@@ -288,6 +288,14 @@ def test_a_sample_has_no_text_of_its_own() -> None:
         BranchRun(scenario, model, "tiny", parent, changes).run()
 
 
+def test_changes_nested_too_deeply_are_one_sentence() -> None:
+    deep: object = "swap"
+    for _ in range(20_000):
+        deep = [deep]
+    with pytest.raises(ConfigError, match=r"^what_if is nested too deeply$"):
+        parse_changes([{"step": 1, "settings": {"preemption": deep}}])
+
+
 def test_changes_survive_being_written_as_json() -> None:
     change = Change(3, {"chunk_size": None, "block_size": 8}, ("a",), {"b": "text"})
     assert parse_changes([change.as_json()]) == (change,)
